@@ -1,0 +1,2 @@
+//! The bugle command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! What clients and workers saw, event by event.

@@ -1,0 +1,1 @@
+//! A TCP proxy that hurts the PostgreSQL protocol on purpose.

@@ -1,0 +1,2 @@
+//! Bugle: work dispatch on the PostgreSQL you already run.
+pub mod pg;

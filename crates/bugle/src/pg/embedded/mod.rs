@@ -1,0 +1,1 @@
+//! A private PostgreSQL server, started and stopped by Bugle.
