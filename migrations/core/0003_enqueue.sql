@@ -1,0 +1,210 @@
+-- Writing jobs. These functions are for every language and for triggers; they work inside the caller's own transaction.
+
+-- The number of a queue, made on first use. Two transactions that make the same queue at once wait for each other: declare a
+-- queue beforehand (any enqueue does it) when long transactions are its first users.
+CREATE FUNCTION bugle.declare_queue(p_queue text, p_namespace text DEFAULT 'default') RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+  number int := bugle.find_queue(p_namespace, p_queue);
+  space int;
+BEGIN
+  IF number IS NOT NULL THEN
+    RETURN number;
+  END IF;
+  IF p_queue IS NULL OR octet_length(p_queue) NOT BETWEEN 1 AND 255 OR p_queue ~ '[[:cntrl:]]' THEN
+    RAISE EXCEPTION 'queue name is % bytes long; allowed are 1 to 255 bytes without control characters', coalesce(octet_length(p_queue), 0)
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Choose another name for the queue.';
+  END IF;
+  SELECT id INTO space FROM bugle.namespace WHERE name = p_namespace;
+  IF space IS NULL THEN
+    RAISE EXCEPTION 'namespace "%" does not exist', left(p_namespace, 80)
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Use the namespace "default".';
+  END IF;
+  INSERT INTO bugle.queue (namespace, name) VALUES (space, p_queue)
+  ON CONFLICT (namespace, name) DO NOTHING
+  RETURNING id INTO number;
+  IF number IS NULL THEN   -- somebody else made it meanwhile
+    number := bugle.find_queue(p_namespace, p_queue);
+    IF number IS NULL THEN   -- and this transaction's snapshot is too old to see it
+      RAISE EXCEPTION 'queue "%" was just created by another transaction', p_queue
+        USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+    END IF;
+    RETURN number;
+  END IF;
+  INSERT INTO bugle.cursor (queue, lane, gen, px, pid) SELECT number, lane, 0, 0, 0 FROM generate_series(0, 3) AS l (lane);
+  RETURN number;
+END $$;
+
+-- Refuses what may not be written. The same limits stand in crates/bugle/src/limits.rs; a test compares them.
+CREATE FUNCTION bugle.check_job(p_kind text, p_payload jsonb, p_priority int, p_max_attempts int, p_key text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  fault text;
+  next_step text;
+  bytes int;
+BEGIN
+  IF p_kind IS NULL OR octet_length(p_kind) NOT BETWEEN 1 AND 255 OR p_kind ~ '[[:cntrl:]]' THEN
+    fault := format('kind is %s bytes long; allowed are 1 to 255 bytes without control characters', coalesce(octet_length(p_kind), 0));
+    next_step := 'Choose another name for the kind.';
+  ELSIF p_priority IS NULL OR p_priority NOT BETWEEN 0 AND 3 THEN
+    fault := format('priority is %s; allowed are 0 (first) to 3 (last)', coalesce(p_priority::text, 'NULL'));
+    next_step := 'Leave it out for the normal priority, 2.';
+  ELSIF p_max_attempts IS NULL OR p_max_attempts NOT BETWEEN 1 AND 1000 THEN
+    fault := format('max_attempts is %s; allowed are 1 to 1000', coalesce(p_max_attempts::text, 'NULL'));
+    next_step := 'Leave it out for the default, 5.';
+  ELSIF octet_length(p_key) NOT BETWEEN 1 AND 255 THEN
+    fault := format('key is %s bytes long; allowed are 1 to 255 bytes', octet_length(p_key));
+    next_step := 'Use a shorter key, such as a hash of this one.';
+  ELSIF p_payload IS NULL THEN
+    fault := 'payload is NULL';
+    next_step := 'Use the JSON value null for a job without payload.';
+  ELSE
+    bytes := octet_length(p_payload::text);
+    IF bytes > 262144 THEN
+      fault := format('payload is %s bytes long; allowed are at most 262144', bytes);
+      next_step := 'Store the data elsewhere and enqueue a reference to it.';
+    END IF;
+  END IF;
+  IF fault IS NOT NULL THEN
+    RAISE EXCEPTION '%', fault USING ERRCODE = 'invalid_parameter_value', HINT = next_step;
+  END IF;
+END $$;
+
+-- Takes a key for a new job. NULL: the key is free and now stands for p_id; otherwise the id of the job that has it.
+-- Waits for a transaction that took the same key and is still open: only its end tells who is first.
+CREATE FUNCTION bugle.take_key(p_queue int, p_key text, p_id bigint, p_window interval) RETURNS bigint LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+  taken bigint;
+BEGIN
+  INSERT INTO bugle.job_key AS k (queue, key, id, until)
+  VALUES (p_queue, p_key, p_id, clock_timestamp() + p_window)
+  ON CONFLICT (queue, key) DO UPDATE SET id = excluded.id, until = excluded.until
+    WHERE k.until <= clock_timestamp();
+  IF FOUND THEN
+    RETURN NULL;
+  END IF;
+  SELECT id INTO STRICT taken FROM bugle.job_key WHERE queue = p_queue AND key = p_key;
+  RETURN taken;
+END $$;
+
+-- Enqueues one job and returns its id; with a key that another job has, that job's id, and nothing is written.
+CREATE FUNCTION bugle.enqueue(
+  queue text,
+  kind text,
+  payload jsonb DEFAULT 'null',
+  due_at timestamptz DEFAULT NULL,
+  delay interval DEFAULT NULL,
+  priority int DEFAULT 2,
+  key text DEFAULT NULL,
+  key_window interval DEFAULT '24 hours',
+  max_attempts int DEFAULT 5,
+  namespace text DEFAULT 'default'
+) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  a_queue ALIAS FOR queue; a_kind ALIAS FOR kind; a_payload ALIAS FOR payload; a_due ALIAS FOR due_at; a_delay ALIAS FOR delay;
+  a_priority ALIAS FOR priority; a_key ALIAS FOR key; a_window ALIAS FOR key_window; a_max ALIAS FOR max_attempts; a_namespace ALIAS FOR namespace;
+  number int;
+  new_id bigint;
+  old_id bigint;
+  due timestamptz;
+BEGIN
+  PERFORM bugle.check_job(a_kind, a_payload, a_priority, a_max, a_key);
+  due := bugle.due_time(a_due, a_delay);
+  number := bugle.declare_queue(a_queue, a_namespace);
+  new_id := nextval('bugle.job_id');
+  IF a_key IS NOT NULL THEN
+    IF a_window IS NULL OR a_window <= interval '0' THEN
+      RAISE EXCEPTION 'key_window is %; it must be longer than nothing', coalesce(a_window::text, 'NULL')
+        USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for the default, 24 hours.';
+    END IF;
+    old_id := bugle.take_key(number, a_key, new_id, a_window);
+    IF old_id IS NOT NULL THEN
+      RETURN old_id;
+    END IF;
+  END IF;
+  IF due IS NULL THEN
+    INSERT INTO bugle.job (queue, lane, id, max_attempts, kind, key, payload)
+    VALUES (number, a_priority, new_id, a_max, a_kind, a_key, a_payload);
+    INSERT INTO bugle.tally (queue, move, n) VALUES (number, 1, 1);
+  ELSE
+    INSERT INTO bugle.due (queue, lane, attempt, due_at, id, max_attempts, kind, key, payload)
+    VALUES (number, a_priority, 0, due, new_id, a_max, a_kind, a_key, a_payload);
+    INSERT INTO bugle.tally (queue, move, n) VALUES (number, 2, 1);
+  END IF;
+  RETURN new_id;
+END $$;
+
+-- When a job is due: NULL = now, at once.
+CREATE FUNCTION bugle.due_time(p_due timestamptz, p_delay interval) RETURNS timestamptz LANGUAGE plpgsql AS $$
+DECLARE
+  due timestamptz := p_due;
+BEGIN
+  IF p_delay IS NOT NULL THEN
+    IF p_due IS NOT NULL THEN
+      RAISE EXCEPTION 'both due_at and delay are given'
+        USING ERRCODE = 'invalid_parameter_value', HINT = 'Give one of them.';
+    END IF;
+    IF p_delay < interval '0' THEN
+      RAISE EXCEPTION 'delay is %; it may not be negative', p_delay
+        USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for a job that is due at once.';
+    END IF;
+    due := clock_timestamp() + p_delay;
+  END IF;
+  IF due = 'infinity' THEN
+    RAISE EXCEPTION 'due_at is infinity: the job would never run'
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a time at which it shall run.';
+  END IF;
+  RETURN CASE WHEN due > clock_timestamp() THEN due END;
+END $$;
+
+-- Enqueues many jobs of one kind with one statement and returns their ids, in the order of the payloads.
+CREATE FUNCTION bugle.enqueue_many(
+  queue text,
+  kind text,
+  payloads jsonb[],
+  due_at timestamptz DEFAULT NULL,
+  delay interval DEFAULT NULL,
+  priority int DEFAULT 2,
+  max_attempts int DEFAULT 5,
+  namespace text DEFAULT 'default'
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+  a_queue ALIAS FOR queue; a_kind ALIAS FOR kind; a_payloads ALIAS FOR payloads; a_due ALIAS FOR due_at; a_delay ALIAS FOR delay;
+  a_priority ALIAS FOR priority; a_max ALIAS FOR max_attempts; a_namespace ALIAS FOR namespace;
+  number int;
+  due timestamptz;
+  longest jsonb := 'null';
+  ids bigint[];
+BEGIN
+  IF cardinality(a_payloads) IS NULL OR cardinality(a_payloads) > 10000 THEN
+    RAISE EXCEPTION 'payloads has % elements; allowed are at most 10000', coalesce(cardinality(a_payloads)::text, 'no')
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Enqueue them in several calls.';
+  END IF;
+  IF array_position(a_payloads, NULL) IS NOT NULL THEN
+    longest := NULL;
+  ELSE
+    SELECT p INTO longest FROM unnest(a_payloads) AS p ORDER BY octet_length(p::text) DESC LIMIT 1;
+    longest := coalesce(longest, 'null');
+  END IF;
+  PERFORM bugle.check_job(a_kind, longest, a_priority, a_max, NULL);
+  due := bugle.due_time(a_due, a_delay);
+  number := bugle.declare_queue(a_queue, a_namespace);
+  IF due IS NULL THEN
+    WITH i AS (
+      INSERT INTO bugle.job (queue, lane, max_attempts, kind, payload)
+      SELECT number, a_priority, a_max, a_kind, p FROM unnest(a_payloads) WITH ORDINALITY AS u (p, ord) ORDER BY ord
+      RETURNING id
+    ) SELECT array_agg(id ORDER BY id) INTO ids FROM i;
+  ELSE
+    WITH i AS (
+      INSERT INTO bugle.due (queue, lane, attempt, due_at, max_attempts, kind, payload)
+      SELECT number, a_priority, 0, due, a_max, a_kind, p FROM unnest(a_payloads) WITH ORDINALITY AS u (p, ord) ORDER BY ord
+      RETURNING id
+    ) SELECT array_agg(id ORDER BY id) INTO ids FROM i;
+  END IF;
+  IF ids IS NOT NULL THEN
+    INSERT INTO bugle.tally (queue, move, n) VALUES (number, CASE WHEN due IS NULL THEN 1 ELSE 2 END, cardinality(ids));
+  END IF;
+  RETURN coalesce(ids, '{}');
+END $$;

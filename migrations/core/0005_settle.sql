@@ -1,0 +1,77 @@
+-- Ending what was claimed. The row's key is the fence: a redelivered job has another x, so a late call finds no row. The lease must
+-- exist as well: after a crash of the server the same row may have been handed out twice, and only the newer lease is left.
+-- An id that is not returned: that job was lost or cancelled, a normal answer. p_closed: leases of which nothing is left.
+
+CREATE FUNCTION bugle.ack(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+BEGIN
+  RETURN QUERY
+  WITH gone AS (
+    DELETE FROM bugle.job j USING unnest(p_lane, p_x, p_id, p_token) AS u (lane, x, id, token)
+    WHERE j.queue = p_queue AND j.lane = u.lane AND j.x = u.x AND j.id = u.id
+      AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
+    RETURNING j.*
+  ), kept AS (
+    INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, payload)
+    SELECT g.queue, g.lane, g.attempt + 1, g.id, g.enqueued_at, g.max_attempts, 'done', g.kind, g.key, g.payload FROM gone g
+    WHERE (SELECT q.history FROM bugle.queue q WHERE q.id = p_queue)
+  ), closed AS (
+    DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
+  ), counted AS (
+    INSERT INTO bugle.tally (queue, move, n) SELECT p_queue, 4, count(*) FROM gone HAVING count(*) > 0
+  )
+  SELECT g.id FROM gone g;
+END $$;
+
+-- p_retry_in: when to try again; NULL = never, dead at once. Dead as well when the attempts are used up.
+CREATE FUNCTION bugle.fail(
+  p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[],
+  p_retry_in interval[], p_code text[], p_message text[]
+) RETURNS TABLE (id bigint, state text) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+BEGIN
+  RETURN QUERY
+  WITH gone AS (
+    DELETE FROM bugle.job j USING unnest(p_lane, p_x, p_id, p_token, p_retry_in, p_code, p_message) AS u (lane, x, id, token, retry_in, code, message)
+    WHERE j.queue = p_queue AND j.lane = u.lane AND j.x = u.x AND j.id = u.id
+      AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
+    RETURNING j.*, u.token, u.retry_in, u.code, u.message, (u.retry_in IS NULL OR j.attempt + 1 >= j.max_attempts) AS out_of_attempts
+  ), noted AS (
+    INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)
+    SELECT g.queue, g.id, g.attempt + 1, (SELECT l.worker FROM bugle.lease l WHERE l.token = g.token LIMIT 1), g.code, g.message FROM gone g
+  ), buried AS (
+    INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, payload)
+    SELECT g.id, g.queue, g.lane, g.attempt + 1, g.max_attempts, g.enqueued_at, g.kind, g.key, g.payload FROM gone g WHERE g.out_of_attempts
+  ), again AS (
+    INSERT INTO bugle.due (queue, lane, attempt, due_at, id, enqueued_at, max_attempts, kind, key, payload)
+    SELECT g.queue, g.lane, g.attempt + 1, clock_timestamp() + g.retry_in, g.id, g.enqueued_at, g.max_attempts, g.kind, g.key, g.payload
+    FROM gone g WHERE NOT g.out_of_attempts
+  ), closed AS (
+    DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
+  ), counted AS (
+    INSERT INTO bugle.tally (queue, move, n)
+    SELECT p_queue, CASE WHEN g.out_of_attempts THEN 6 ELSE 5 END, count(*) FROM gone g GROUP BY g.out_of_attempts
+  )
+  SELECT g.id, CASE WHEN g.out_of_attempts THEN 'dead' ELSE 'scheduled' END FROM gone g;
+END $$;
+
+-- Gives jobs back untouched: ready at once, the attempt not counted.
+CREATE FUNCTION bugle.release(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+BEGIN
+  RETURN QUERY
+  WITH gone AS (
+    DELETE FROM bugle.job j USING unnest(p_lane, p_x, p_id, p_token) AS u (lane, x, id, token)
+    WHERE j.queue = p_queue AND j.lane = u.lane AND j.x = u.x AND j.id = u.id
+      AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
+    RETURNING j.*
+  ), again AS (
+    INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload)
+    SELECT g.queue, g.lane, g.attempt, g.id, g.enqueued_at, g.due_at, g.max_attempts, g.kind, g.key, g.payload FROM gone g
+  ), closed AS (
+    DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
+  ), counted AS (
+    INSERT INTO bugle.tally (queue, move, n) SELECT p_queue, 7, count(*) FROM gone HAVING count(*) > 0
+  )
+  SELECT g.id FROM gone g;
+END $$;

@@ -1,0 +1,126 @@
+-- The periodic pass. Any node may call these at any time; whoever holds the sweep's lock does the work, the others do nothing.
+
+CREATE FUNCTION bugle.day_start(p_at timestamptz) RETURNS timestamptz LANGUAGE sql IMMUTABLE
+RETURN date_trunc('day', p_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC';
+
+-- Makes the partitions of history and failure for yesterday and p_ahead days to come. Returns how many were made.
+-- The table is made beside its parent and then attached: attaching locks nobody out of the parent. Rows that meanwhile went into the
+-- default partition are moved along.
+CREATE FUNCTION bugle.make_partitions(p_now timestamptz DEFAULT now(), p_ahead int DEFAULT 14) RETURNS int LANGUAGE plpgsql
+SET lock_timeout = '200ms' AS $$
+DECLARE
+  t record;
+  a timestamptz;
+  part text;
+  made int := 0;
+BEGIN
+  IF NOT pg_try_advisory_xact_lock(bugle.sweep_class(), 1) THEN
+    RETURN 0;
+  END IF;
+  FOR t IN SELECT * FROM (VALUES ('history', 'finished_at'), ('failure', 'failed_at')) AS v (name, at) LOOP
+    FOR d IN -1..p_ahead LOOP
+      a := bugle.day_start(p_now) + d * interval '24 hours';
+      part := t.name || '_' || to_char(a AT TIME ZONE 'UTC', 'YYYYMMDD');
+      CONTINUE WHEN to_regclass(format('%s%I', 'bugle.', part)) IS NOT NULL;
+      BEGIN
+        EXECUTE format('CREATE TABLE bugle.%I (LIKE bugle.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, t.name);
+        EXECUTE format('WITH d AS (DELETE FROM bugle.%I WHERE %I >= %L AND %2$I < %L RETURNING *) INSERT INTO bugle.%I SELECT * FROM d',
+          t.name || '_default', t.at, a, a + interval '24 hours', part);
+        EXECUTE format('ALTER TABLE bugle.%I ATTACH PARTITION bugle.%I FOR VALUES FROM (%L) TO (%L)', t.name, part, a, a + interval '24 hours');
+        made := made + 1;
+      EXCEPTION WHEN lock_not_available OR check_violation THEN
+        NULL;   -- a dump holds the default partition, or a row came in between: the next pass tries again
+      END;
+    END LOOP;
+  END LOOP;
+  RETURN made;
+END $$;
+
+-- Drops the partitions of days that ended more than history_days before p_now. Returns how many.
+-- With a lock timeout: a dump holds a lock on the old partition, and a DROP that waits would make everybody wait behind it.
+CREATE FUNCTION bugle.drop_partitions(p_now timestamptz DEFAULT now()) RETURNS int LANGUAGE plpgsql
+SET lock_timeout = '100ms' AS $$
+DECLARE
+  oldest text;
+  part record;
+  dropped int := 0;
+BEGIN
+  IF NOT pg_try_advisory_xact_lock(bugle.sweep_class(), 1) THEN
+    RETURN 0;
+  END IF;
+  SELECT to_char((bugle.day_start(p_now) - history_days * interval '24 hours') AT TIME ZONE 'UTC', 'YYYYMMDD') INTO oldest FROM bugle.meta;
+  FOR part IN
+    SELECT c.oid::regclass AS name
+    FROM pg_inherits i
+    JOIN pg_class c ON c.oid = i.inhrelid
+    WHERE i.inhparent IN ('bugle.history'::regclass, 'bugle.failure'::regclass)
+      AND c.relname ~ '_[0-9]{8}$' AND right(c.relname, 8) < oldest
+    ORDER BY c.relname
+  LOOP
+    BEGIN
+      EXECUTE format('DROP TABLE %s', part.name);
+      dropped := dropped + 1;
+    EXCEPTION WHEN lock_not_available THEN
+      NULL;   -- the next pass tries again
+    END;
+  END LOOP;
+  RETURN dropped;
+END $$;
+
+-- Keeps the small tables small: old cursor rows, the tally, keys whose window is over. Returns how many rows were removed.
+CREATE FUNCTION bugle.trim(p_now timestamptz DEFAULT now()) RETURNS bigint LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+  k bigint;
+  removed bigint := 0;
+BEGIN
+  IF NOT pg_try_advisory_xact_lock(bugle.sweep_class(), 1) THEN
+    RETURN 0;
+  END IF;
+  -- A hundred generations stay: the key of cursor refuses a claim that works from an old state only while that state's row is there.
+  DELETE FROM bugle.cursor c USING (
+    SELECT q.id AS queue, l.lane, newest.gen - 100 AS gen
+    FROM bugle.queue q
+    CROSS JOIN generate_series(0, 3) AS l (lane)
+    CROSS JOIN LATERAL (SELECT gen FROM bugle.cursor WHERE queue = q.id AND lane = l.lane ORDER BY gen DESC LIMIT 1) newest
+  ) old
+  WHERE c.queue = old.queue AND c.lane = old.lane AND c.gen < old.gen;
+  GET DIAGNOSTICS k = ROW_COUNT;
+  removed := removed + k;
+  DELETE FROM bugle.job_key WHERE (queue, key) IN (SELECT queue, key FROM bugle.job_key WHERE until <= p_now LIMIT 10000);
+  GET DIAGNOSTICS k = ROW_COUNT;
+  removed := removed + k;
+  IF (SELECT count(*) FROM (SELECT FROM bugle.tally LIMIT 1000) s) = 1000 THEN   -- an idle system is left alone
+    WITH d AS (DELETE FROM bugle.tally RETURNING *)
+    INSERT INTO bugle.tally (queue, move, n) SELECT queue, move, sum(n) FROM d GROUP BY queue, move;
+  END IF;
+  RETURN removed;
+END $$;
+
+-- After a restore, an import or a switch by logical replication: rows and cursors are bound to the transaction numbers of the
+-- cluster that wrote them. Writes every job row anew, forgets cursors and leases. Run it with no worker running. Returns how many rows.
+CREATE FUNCTION bugle.rebase() RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  q record;
+  again bigint;
+  total bigint := 0;
+BEGIN
+  FOR q IN SELECT id FROM bugle.queue ORDER BY id LOOP
+    PERFORM pg_advisory_xact_lock(bugle.claim_class(), q.id);
+    -- Leased jobs become ready, so the running totals begin again: what the tally calls leased is called ready by the new cursor.
+    INSERT INTO bugle.tally (queue, move, n)
+    SELECT q.id, 7, leased FROM bugle.queue_count WHERE queue = q.id AND leased <> 0;
+    INSERT INTO bugle.cursor (queue, lane, gen, px, pid, claimed)
+    SELECT q.id, lane, max(gen) + 1, 0, 0, max(claimed) FROM bugle.cursor WHERE queue = q.id GROUP BY lane;
+    DELETE FROM bugle.lease WHERE queue = q.id;
+    WITH gone AS (DELETE FROM bugle.job WHERE queue = q.id RETURNING *)
+    INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload)
+    SELECT queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload FROM gone ORDER BY x, id;
+    GET DIAGNOSTICS again = ROW_COUNT;
+    total := total + again;
+  END LOOP;
+  UPDATE bugle.meta SET system_identifier = (SELECT system_identifier FROM pg_control_system());
+  RETURN total;
+END $$;
+
+SELECT bugle.make_partitions();
