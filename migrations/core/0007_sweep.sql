@@ -6,7 +6,7 @@ RETURN date_trunc('day', p_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC';
 -- Makes the partitions of history and failure for yesterday and p_ahead days to come. Returns how many were made.
 -- The table is made beside its parent and then attached: attaching locks nobody out of the parent. Rows that meanwhile went into the
 -- default partition are moved along.
-CREATE FUNCTION bugle.make_partitions(p_now timestamptz DEFAULT now(), p_ahead int DEFAULT 14) RETURNS int LANGUAGE plpgsql
+CREATE FUNCTION bugle.make_partitions(p_now timestamptz DEFAULT now(), p_ahead int DEFAULT 7) RETURNS int LANGUAGE plpgsql
 SET lock_timeout = '200ms' AS $$
 DECLARE
   t record;
@@ -24,7 +24,7 @@ BEGIN
       CONTINUE WHEN to_regclass(format('%s%I', 'bugle.', part)) IS NOT NULL;
       BEGIN
         EXECUTE format('CREATE TABLE bugle.%I (LIKE bugle.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, t.name);
-        EXECUTE format('WITH d AS (DELETE FROM bugle.%I WHERE %I >= %L AND %2$I < %L RETURNING *) INSERT INTO bugle.%I SELECT * FROM d',
+        EXECUTE format('WITH d AS (DELETE FROM bugle.%1$I WHERE %2$I >= %3$L AND %2$I < %4$L RETURNING *) INSERT INTO bugle.%5$I SELECT * FROM d',
           t.name || '_default', t.at, a, a + interval '24 hours', part);
         EXECUTE format('ALTER TABLE bugle.%I ATTACH PARTITION bugle.%I FOR VALUES FROM (%L) TO (%L)', t.name, part, a, a + interval '24 hours');
         made := made + 1;
@@ -107,7 +107,7 @@ DECLARE
 BEGIN
   FOR q IN SELECT id FROM bugle.queue ORDER BY id LOOP
     PERFORM pg_advisory_xact_lock(bugle.claim_class(), q.id);
-    -- Leased jobs become ready, so the running totals begin again: what the tally calls leased is called ready by the new cursor.
+    -- Leased jobs become ready, as if released.
     INSERT INTO bugle.tally (queue, move, n)
     SELECT q.id, 7, leased FROM bugle.queue_count WHERE queue = q.id AND leased <> 0;
     INSERT INTO bugle.cursor (queue, lane, gen, px, pid, claimed)
@@ -123,4 +123,4 @@ BEGIN
   RETURN total;
 END $$;
 
-SELECT bugle.make_partitions();
+SELECT bugle.make_partitions(now(), 2);   -- the first sweep makes the rest

@@ -1,0 +1,86 @@
+//! The handle that everything starts from.
+
+use crate::Error;
+use crate::jobs::Statements;
+use crate::name::{NamespaceName, SchemaName};
+use crate::pg::connect;
+use crate::pg::migrate::{CORE, Policy};
+use sqlx::{AssertSqlSafe, PgPool};
+use std::sync::Arc;
+
+/// How a [`Bugle`] is set up; every field has a default.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The schema that holds Bugle's tables.
+    pub schema: SchemaName,
+    /// The namespace that this handle works in.
+    pub namespace: NamespaceName,
+    /// What to do about a schema that is not up to date.
+    pub migrate: Policy,
+}
+
+/// A handle to Bugle in one schema and namespace. Cheap to clone.
+#[derive(Clone)]
+pub struct Bugle {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    pool: PgPool,
+    options: Options,
+    statements: Statements,
+}
+
+impl Bugle {
+    /// Connects to the database at `url` with default options; makes the schema if it is not there.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        let pool = connect::pool(&connect::Options::parse(url)?).await?;
+        Self::new(pool, Options::default()).await
+    }
+
+    /// Works on a pool of your own. Check it with [`connect::check_server`] if it was not made by [`connect::pool`].
+    pub async fn new(pool: PgPool, options: Options) -> Result<Self, Error> {
+        CORE.ensure(&pool, &options.schema, options.migrate).await?;
+        let statements = Statements::new(&options.schema);
+        let bugle = Self { inner: Arc::new(Inner { pool, options, statements }) };
+        bugle.check_cluster().await?;
+        Ok(bugle)
+    }
+
+    /// The pool that Bugle's own statements run on.
+    #[must_use]
+    pub fn pool(&self) -> &PgPool {
+        &self.inner.pool
+    }
+
+    /// The schema that holds the tables.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaName {
+        &self.inner.options.schema
+    }
+
+    /// The namespace that this handle works in.
+    #[must_use]
+    pub fn namespace(&self) -> &NamespaceName {
+        &self.inner.options.namespace
+    }
+
+    pub(crate) fn statements(&self) -> &Statements {
+        &self.inner.statements
+    }
+
+    /// Job rows carry the transaction numbers of the cluster that wrote them. After a restore into another cluster they are meaningless,
+    /// and a claim could pass over rows for ever: refuse before that.
+    async fn check_cluster(&self) -> Result<(), Error> {
+        let sql = self.schema().place_in(include_str!("jobs/sql/same_cluster.sql"));
+        let same: bool =
+            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(self.pool()).await.map_err(Error::executing)?;
+        if same {
+            return Ok(());
+        }
+        Err(Error::Unsafe(format!(
+            "schema {0} was restored from another database cluster; run SELECT {0}.rebase() once, with no worker running",
+            self.schema()
+        )))
+    }
+}

@@ -1,0 +1,28 @@
+//! Places where a test can make the process die, to prove what survives it.
+//!
+//! Compiled only with the feature `crash-points`; even then nothing happens unless `BUGLE_CRASH_POINT` names a place.
+
+/// Every crash point, in the order of a job's path. A test visits them all and fails on one that is never reached.
+pub const POINTS: &[&str] = &[
+    "enqueue.before_send",
+    "enqueue.after_commit",
+    "claim.before_send",
+    "claim.after_commit",
+    "claim.after_bodies",
+    "renew.after_commit",
+    "ack.before_send",
+    "ack.after_commit",
+    "fail.before_send",
+    "fail.after_commit",
+    "release.before_send",
+    "release.after_commit",
+];
+
+/// Dies here, without any clean-up, when `BUGLE_CRASH_POINT` names this place.
+pub(crate) fn point(name: &'static str) {
+    debug_assert!(POINTS.contains(&name), "crash point {name} is not listed");
+    #[cfg(feature = "crash-points")]
+    if std::env::var("BUGLE_CRASH_POINT").is_ok_and(|wanted| wanted == name) {
+        std::process::abort();
+    }
+}

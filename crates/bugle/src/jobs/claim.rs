@@ -1,0 +1,192 @@
+//! Leasing jobs from a queue.
+
+use super::enqueue::interval;
+use super::{JobId, Queue};
+use crate::limits::{CLAIM_JOBS_MAX, LEASE_MILLISECONDS_MIN, LEASE_SECONDS_MAX};
+use crate::{Error, crash};
+use chrono::{DateTime, Utc};
+use serde_json::value::RawValue;
+use sqlx::types::Json;
+use std::time::Duration;
+
+/// What one look at a queue brought.
+#[derive(Debug)]
+pub struct Look {
+    /// The lease's token; all jobs of this look share it.
+    pub token: i64,
+    /// The jobs, in the order in which they should start.
+    pub jobs: Vec<Claimed>,
+    /// It was full: there may be more, look again at once.
+    pub full: bool,
+    /// How long after [`Look::claimed_at`] something becomes due or a lease ends, by the database's clock; `None` = nothing known.
+    pub look_again_in: Option<Duration>,
+    /// The database's clock when it looked.
+    pub claimed_at: DateTime<Utc>,
+}
+
+/// A job in a worker's hands.
+#[derive(Debug)]
+pub struct Claimed {
+    /// The job's number.
+    pub id: JobId,
+    /// What sort of job it is.
+    pub kind: String,
+    /// The payload, as JSON text.
+    pub payload: Box<RawValue>,
+    /// Which attempt this is, counted from 1.
+    pub attempt: u16,
+    /// How many attempts it has.
+    pub max_attempts: u16,
+    /// When it was enqueued.
+    pub enqueued_at: DateTime<Utc>,
+    /// When it was due.
+    pub due_at: DateTime<Utc>,
+    /// The idempotency key, if it was enqueued with one.
+    pub key: Option<String>,
+    /// When the lease ends unless it is renewed.
+    pub lease_until: DateTime<Utc>,
+    /// What ends it.
+    pub receipt: Receipt,
+}
+
+/// Proof of a claim: what ack, fail and release must show. Worthless once the job was handed out anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Receipt {
+    pub(super) lane: i16,
+    pub(super) x: i64,
+    pub(super) id: i64,
+    pub(super) token: i64,
+}
+
+impl Receipt {
+    /// The job's number.
+    #[must_use]
+    pub fn id(&self) -> JobId {
+        JobId(self.id)
+    }
+
+    /// The lease's token.
+    #[must_use]
+    pub fn token(&self) -> i64 {
+        self.token
+    }
+
+    /// The number of the transaction that made the job claimable: grows with every redelivery.
+    #[must_use]
+    pub fn row(&self) -> i64 {
+        self.x
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct Answer {
+    got: i32,
+    next_due: Option<DateTime<Utc>>,
+    next_expiry: Option<DateTime<Utc>>,
+    claimed_at: DateTime<Utc>,
+}
+
+#[derive(sqlx::FromRow)]
+struct Body {
+    lane: i16,
+    x: i64,
+    id: i64,
+    attempt: i16,
+    max_attempts: i16,
+    enqueued_at: DateTime<Utc>,
+    due_at: DateTime<Utc>,
+    kind: String,
+    key: Option<String>,
+    payload: Json<Box<RawValue>>,
+    until: DateTime<Utc>,
+}
+
+impl Queue {
+    /// Leases up to `most` ready jobs to `worker` for `lease`.
+    ///
+    /// Two round trips: the claim itself commits before the bodies travel, so that a slow client never holds the queue's lock.
+    pub async fn claim(&self, worker: &str, most: u32, lease: Duration) -> Result<Look, Error> {
+        let most = check_most(most)?;
+        let lease = check_lease(lease)?;
+        let token = rand::random_range(1..i64::MAX);
+        let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
+        crash::point("claim.before_send");
+        let answer: Answer = sqlx::query_as(self.bugle.statements().claim())
+            .bind(token)
+            .bind(self.number)
+            .bind(worker)
+            .bind(most)
+            .bind(lease)
+            .fetch_one(&mut *connection)
+            .await
+            .map_err(Error::executing)?;
+        crash::point("claim.after_commit");
+        let bodies: Vec<Body> = if answer.got == 0 {
+            Vec::new()
+        } else {
+            sqlx::query_as(self.bugle.statements().bodies())
+                .bind(token)
+                .fetch_all(&mut *connection)
+                .await
+                .map_err(Error::executing)?
+        };
+        crash::point("claim.after_bodies");
+        let again = [answer.next_due, answer.next_expiry].into_iter().flatten().min();
+        Ok(Look {
+            token,
+            full: answer.got == most,
+            look_again_in: again.map(|at| (at - answer.claimed_at).to_std().unwrap_or_default()),
+            claimed_at: answer.claimed_at,
+            jobs: bodies.into_iter().map(|body| body.claimed(token)).collect(),
+        })
+    }
+
+    /// Extends the leases of `worker` among `tokens`, all with one statement; returns the tokens still held with their new ends.
+    /// A token that is not returned was lost: its jobs are or will be somebody else's.
+    pub async fn renew(&self, worker: &str, tokens: &[i64]) -> Result<Vec<(i64, DateTime<Utc>)>, Error> {
+        let renewed = sqlx::query_as(self.bugle.statements().renew())
+            .bind(tokens)
+            .bind(worker)
+            .fetch_all(self.bugle.pool())
+            .await
+            .map_err(Error::executing)?;
+        crash::point("renew.after_commit");
+        Ok(renewed)
+    }
+}
+
+impl Body {
+    fn claimed(self, token: i64) -> Claimed {
+        Claimed {
+            id: JobId(self.id),
+            kind: self.kind,
+            payload: self.payload.0,
+            attempt: self.attempt.unsigned_abs(),
+            max_attempts: self.max_attempts.unsigned_abs(),
+            enqueued_at: self.enqueued_at,
+            due_at: self.due_at,
+            key: self.key,
+            lease_until: self.until,
+            receipt: Receipt { lane: self.lane, x: self.x, id: self.id, token },
+        }
+    }
+}
+
+fn check_most(most: u32) -> Result<i32, Error> {
+    i32::try_from(most).ok().filter(|_| (1..=CLAIM_JOBS_MAX).contains(&most)).ok_or_else(|| Error::Invalid {
+        what: "number of jobs to claim",
+        fault: format!("is {most}"),
+        next: "use 1 to 1000",
+    })
+}
+
+fn check_lease(lease: Duration) -> Result<sqlx::postgres::types::PgInterval, Error> {
+    if lease < Duration::from_millis(LEASE_MILLISECONDS_MIN) || lease > Duration::from_secs(LEASE_SECONDS_MAX) {
+        return Err(Error::Invalid {
+            what: "lease",
+            fault: format!("is {lease:?}"),
+            next: "use 100 milliseconds to 24 hours",
+        });
+    }
+    interval("lease", lease)
+}

@@ -1,0 +1,311 @@
+//! Writing jobs: on the handle's own pool, or inside a transaction of the caller.
+
+use super::{Job, JobId, Priority};
+use crate::limits::{ATTEMPTS_MAX, ENQUEUE_JOBS_MAX, PAYLOAD_BYTES_MAX};
+use crate::name::{Key, Kind, QueueName};
+use crate::{Bugle, Error, crash};
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sqlx::PgExecutor;
+use sqlx::postgres::types::PgInterval;
+use sqlx::types::Json;
+use std::time::Duration;
+
+/// How long a key stands for its job unless told otherwise.
+const KEY_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Bugle {
+    /// Prepares to enqueue a job; [`Enqueue::send`] or [`Enqueue::on`] writes it.
+    pub fn enqueue<J: Job>(&self, job: &J) -> Enqueue<'_> {
+        let parts = payload(J::KIND, job).map(|payload| vec![payload]);
+        Enqueue::new(self, J::QUEUE, J::KIND, parts).max_attempts(J::MAX_ATTEMPTS)
+    }
+
+    /// Prepares to enqueue many jobs of one type with one statement.
+    pub fn enqueue_many<'j, J: Job>(&self, jobs: impl IntoIterator<Item = &'j J>) -> EnqueueMany<'_> {
+        let parts = jobs.into_iter().map(|job| payload(J::KIND, job)).collect();
+        EnqueueMany(Enqueue::new(self, J::QUEUE, J::KIND, parts).max_attempts(J::MAX_ATTEMPTS))
+    }
+
+    /// Prepares to enqueue a job whose type is not known here.
+    #[must_use]
+    pub fn enqueue_raw(&self, queue: &str, kind: &str, payload: Box<RawValue>) -> Enqueue<'_> {
+        Enqueue::new(self, queue, kind, check_payload(payload).map(|payload| vec![payload]))
+    }
+
+    /// Prepares to enqueue many jobs of one kind whose type is not known here.
+    #[must_use]
+    pub fn enqueue_many_raw(&self, queue: &str, kind: &str, payloads: Vec<Box<RawValue>>) -> EnqueueMany<'_> {
+        let parts = payloads.into_iter().map(check_payload).collect();
+        EnqueueMany(Enqueue::new(self, queue, kind, parts))
+    }
+}
+
+/// A job about to be written.
+#[must_use = "nothing is written before `send` or `on`"]
+pub struct Enqueue<'b> {
+    bugle: &'b Bugle,
+    queue: Result<QueueName, Error>,
+    kind: Result<Kind, Error>,
+    payloads: Result<Vec<Box<RawValue>>, Error>,
+    key: Result<Option<Key>, Error>,
+    key_window: Duration,
+    due_at: Option<DateTime<Utc>>,
+    delay: Option<Duration>,
+    priority: Priority,
+    max_attempts: u16,
+}
+
+/// What [`Enqueue`] collected, every part of it checked.
+struct Checked<'b> {
+    bugle: &'b Bugle,
+    queue: QueueName,
+    kind: Kind,
+    payloads: Vec<Json<Box<RawValue>>>,
+    key: Option<Key>,
+    key_window: PgInterval,
+    due_at: Option<DateTime<Utc>>,
+    delay: Option<PgInterval>,
+    lane: i32,
+    max_attempts: i32,
+}
+
+impl<'b> Enqueue<'b> {
+    fn new(bugle: &'b Bugle, queue: &str, kind: &str, payloads: Result<Vec<Box<RawValue>>, Error>) -> Self {
+        Self {
+            bugle,
+            queue: QueueName::parse(queue),
+            kind: Kind::parse(kind),
+            payloads,
+            key: Ok(None),
+            key_window: KEY_WINDOW,
+            due_at: None,
+            delay: None,
+            priority: Priority::default(),
+            max_attempts: 5,
+        }
+    }
+
+    /// Another queue than the type's own.
+    pub fn queue(mut self, queue: &str) -> Self {
+        self.queue = QueueName::parse(queue);
+        self
+    }
+
+    /// Not before this time has passed, counted by the database's clock.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
+        self
+    }
+
+    /// Not before this moment, by the database's clock.
+    pub fn due_at(mut self, due_at: DateTime<Utc>) -> Self {
+        self.due_at = Some(due_at);
+        self
+    }
+
+    /// Another lane than the normal one.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Same key, same job: within the window (24 hours by default) a second enqueue with this key writes nothing and returns the first job's id.
+    pub fn key(mut self, key: &str) -> Self {
+        self.key = Key::parse(key).map(Some);
+        self
+    }
+
+    /// How long the key stands for its job.
+    pub fn key_window(mut self, window: Duration) -> Self {
+        self.key_window = window;
+        self
+    }
+
+    /// How often the job is tried before it is dead.
+    pub fn max_attempts(mut self, attempts: u16) -> Self {
+        self.max_attempts = attempts;
+        self
+    }
+
+    /// Writes the job in a transaction of its own and returns when that has committed.
+    pub async fn send(self) -> Result<JobId, Error> {
+        let checked = self.check()?;
+        let mut connection = checked.bugle.pool().acquire().await.map_err(Error::connecting)?;
+        crash::point("enqueue.before_send");
+        let id = checked.write_one(&mut *connection).await?;
+        crash::point("enqueue.after_commit");
+        Ok(id)
+    }
+
+    /// Writes the job on any executor, such as a transaction of the caller: then it exists when that commits, and only then.
+    pub async fn on<'e>(self, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
+        self.check()?.write_one(executor).await
+    }
+
+    fn check(self) -> Result<Checked<'b>, Error> {
+        if self.max_attempts == 0 || self.max_attempts > ATTEMPTS_MAX {
+            return Err(Error::Invalid {
+                what: "max_attempts",
+                fault: format!("is {}", self.max_attempts),
+                next: "use 1 to 1000",
+            });
+        }
+        Ok(Checked {
+            bugle: self.bugle,
+            queue: self.queue?,
+            kind: self.kind?,
+            payloads: self.payloads?.into_iter().map(Json).collect(),
+            key: self.key?,
+            key_window: interval("key_window", self.key_window)?,
+            due_at: self.due_at,
+            delay: self.delay.map(|d| interval("delay", d)).transpose()?,
+            lane: self.priority.lane(),
+            max_attempts: i32::from(self.max_attempts),
+        })
+    }
+}
+
+/// Many jobs of one kind about to be written with one statement.
+#[must_use = "nothing is written before `send` or `on`"]
+pub struct EnqueueMany<'b>(Enqueue<'b>);
+
+impl EnqueueMany<'_> {
+    /// Another queue than the type's own.
+    pub fn queue(self, queue: &str) -> Self {
+        Self(self.0.queue(queue))
+    }
+
+    /// Not before this time has passed, counted by the database's clock.
+    pub fn delay(self, delay: Duration) -> Self {
+        Self(self.0.delay(delay))
+    }
+
+    /// Not before this moment, by the database's clock.
+    pub fn due_at(self, due_at: DateTime<Utc>) -> Self {
+        Self(self.0.due_at(due_at))
+    }
+
+    /// Another lane than the normal one.
+    pub fn priority(self, priority: Priority) -> Self {
+        Self(self.0.priority(priority))
+    }
+
+    /// How often each job is tried before it is dead.
+    pub fn max_attempts(self, attempts: u16) -> Self {
+        Self(self.0.max_attempts(attempts))
+    }
+
+    /// Writes the jobs in a transaction of their own and returns their ids, in order, when that has committed.
+    pub async fn send(self) -> Result<Vec<JobId>, Error> {
+        let checked = self.0.check()?;
+        let mut connection = checked.bugle.pool().acquire().await.map_err(Error::connecting)?;
+        crash::point("enqueue.before_send");
+        let ids = checked.write_many(&mut *connection).await?;
+        crash::point("enqueue.after_commit");
+        Ok(ids)
+    }
+
+    /// Writes the jobs on any executor, such as a transaction of the caller.
+    pub async fn on<'e>(self, executor: impl PgExecutor<'e>) -> Result<Vec<JobId>, Error> {
+        self.0.check()?.write_many(executor).await
+    }
+}
+
+impl Checked<'_> {
+    async fn write_one<'e>(self, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
+        sqlx::query_scalar(self.bugle.statements().enqueue())
+            .bind(self.queue.as_str())
+            .bind(self.kind.as_str())
+            .bind(self.payloads.into_iter().next())
+            .bind(self.due_at)
+            .bind(self.delay)
+            .bind(self.lane)
+            .bind(self.key.as_ref().map(Key::as_str))
+            .bind(self.key_window)
+            .bind(self.max_attempts)
+            .bind(self.bugle.namespace().as_str())
+            .fetch_one(executor)
+            .await
+            .map_err(Error::executing)
+    }
+
+    async fn write_many<'e>(self, executor: impl PgExecutor<'e>) -> Result<Vec<JobId>, Error> {
+        if self.payloads.len() > ENQUEUE_JOBS_MAX {
+            return Err(Error::Invalid {
+                what: "number of jobs",
+                fault: format!("is {}, over the limit of {ENQUEUE_JOBS_MAX}", self.payloads.len()),
+                next: "enqueue them in several calls",
+            });
+        }
+        let ids: Vec<i64> = sqlx::query_scalar(self.bugle.statements().enqueue_many())
+            .bind(self.queue.as_str())
+            .bind(self.kind.as_str())
+            .bind(self.payloads)
+            .bind(self.due_at)
+            .bind(self.delay)
+            .bind(self.lane)
+            .bind(self.max_attempts)
+            .bind(self.bugle.namespace().as_str())
+            .fetch_one(executor)
+            .await
+            .map_err(Error::executing)?;
+        Ok(ids.into_iter().map(JobId).collect())
+    }
+}
+
+fn payload<J: Serialize>(kind: &str, job: &J) -> Result<Box<RawValue>, Error> {
+    let raw = serde_json::value::to_raw_value(job)
+        .map_err(|source| Error::Payload { kind: kind.to_owned(), source })?;
+    check_payload(raw)
+}
+
+fn check_payload(raw: Box<RawValue>) -> Result<Box<RawValue>, Error> {
+    let bytes = raw.get().len();
+    if bytes > PAYLOAD_BYTES_MAX {
+        return Err(Error::Invalid {
+            what: "payload",
+            fault: format!("is {bytes} bytes long, over the limit of {PAYLOAD_BYTES_MAX}"),
+            next: "store the data elsewhere and enqueue a reference to it",
+        });
+    }
+    if has_nul(raw.get()) {
+        return Err(Error::Invalid {
+            what: "payload",
+            fault: "contains the character \\u0000".to_owned(),
+            next: "remove it: PostgreSQL cannot store it in JSON",
+        });
+    }
+    Ok(raw)
+}
+
+/// Does this JSON text spell the character NUL? `\\u0000` (an escaped backslash, then letters) does not.
+fn has_nul(json: &str) -> bool {
+    json.match_indices("\\u0000").any(|(at, _)| {
+        let backslashes_before = json.as_bytes().iter().take(at).rev().take_while(|b| **b == b'\\').count();
+        backslashes_before % 2 == 0
+    })
+}
+
+pub(super) fn interval(what: &'static str, duration: Duration) -> Result<PgInterval, Error> {
+    let microseconds = i64::try_from(duration.as_micros()).map_err(|_| Error::Invalid {
+        what,
+        fault: format!("is {duration:?}"),
+        next: "use a shorter time",
+    })?;
+    Ok(PgInterval { months: 0, days: 0, microseconds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nul_is_found_only_where_it_is_spelled() {
+        assert!(has_nul(r#""a\u0000b""#));
+        assert!(has_nul(r#""a\\\u0000b""#));
+        assert!(!has_nul(r#""a\\u0000b""#));
+        assert!(!has_nul(r#""u0000""#));
+    }
+}

@@ -1,0 +1,172 @@
+//! Looking at jobs and queues, and what a person does to a single job.
+
+use super::{JobId, State};
+use crate::{Bugle, Error};
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+/// Which jobs to list; every field left out = any.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this queue.
+    pub queue: Option<String>,
+    /// Only this state.
+    pub state: Option<State>,
+    /// Only this kind.
+    pub kind: Option<String>,
+}
+
+/// A job as a person sees it.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
+pub struct JobRow {
+    /// Its number.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: String,
+    /// Its kind.
+    pub kind: String,
+    /// Where it is in its life.
+    pub state: String,
+    /// Its lane: 0 is served first.
+    pub priority: i16,
+    /// How many attempts it has used up.
+    pub attempt: i16,
+    /// How many it has.
+    pub max_attempts: i16,
+    /// When it was enqueued.
+    pub enqueued_at: DateTime<Utc>,
+    /// When it is or was due.
+    pub due_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Its idempotency key.
+    pub key: Option<String>,
+}
+
+/// A job with everything that is known about it.
+#[derive(Debug, Clone, Serialize)]
+pub struct JobDetail {
+    /// What a list shows of it.
+    #[serde(flatten)]
+    pub row: JobRow,
+    /// Its payload.
+    pub payload: serde_json::Value,
+    /// Who holds it, when it is leased.
+    pub worker: Option<String>,
+    /// Since when.
+    pub claimed_at: Option<DateTime<Utc>>,
+    /// Until when.
+    pub lease_until: Option<DateTime<Utc>>,
+    /// The attempts that failed.
+    pub failures: Vec<FailedAttempt>,
+}
+
+#[derive(sqlx::FromRow)]
+struct DetailRow {
+    #[sqlx(flatten)]
+    row: JobRow,
+    payload: serde_json::Value,
+    worker: Option<String>,
+    claimed_at: Option<DateTime<Utc>>,
+    lease_until: Option<DateTime<Utc>>,
+}
+
+/// One attempt that did not end well.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
+pub struct FailedAttempt {
+    /// When it failed.
+    pub failed_at: DateTime<Utc>,
+    /// Which attempt it was, counted from 1.
+    pub attempt: i16,
+    /// Who ran it.
+    pub worker: String,
+    /// The error's short name.
+    pub code: String,
+    /// The error in words.
+    pub message: String,
+}
+
+/// A queue and how many jobs are in which state.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
+pub struct QueueRow {
+    /// Its name.
+    pub name: String,
+    /// Jobs that wait for their time.
+    pub scheduled: i64,
+    /// Jobs that may be claimed.
+    pub ready: i64,
+    /// Jobs in workers' hands.
+    pub leased: i64,
+    /// Jobs acked so far.
+    pub done: i64,
+    /// Jobs out of attempts.
+    pub dead: i64,
+    /// Jobs cancelled so far.
+    pub cancelled: i64,
+}
+
+impl Bugle {
+    /// At most `most` jobs, newest first.
+    pub async fn list_jobs(&self, filter: &Filter, most: u32) -> Result<Vec<JobRow>, Error> {
+        sqlx::query_as(self.statements().list_jobs())
+            .bind(self.namespace().as_str())
+            .bind(filter.queue.as_deref())
+            .bind(filter.state.map(State::as_str))
+            .bind(filter.kind.as_deref())
+            .bind(i64::from(most))
+            .fetch_all(self.pool())
+            .await
+            .map_err(Error::executing)
+    }
+
+    /// Everything known about one job; `None` when there is no such job, or no longer.
+    pub async fn show_job(&self, id: JobId) -> Result<Option<JobDetail>, Error> {
+        let found: Option<DetailRow> = sqlx::query_as(self.statements().show_job())
+            .bind(self.namespace().as_str())
+            .bind(id)
+            .fetch_optional(self.pool())
+            .await
+            .map_err(Error::executing)?;
+        let Some(found) = found else { return Ok(None) };
+        let failures = sqlx::query_as(self.statements().list_failures())
+            .bind(id)
+            .fetch_all(self.pool())
+            .await
+            .map_err(Error::executing)?;
+        Ok(Some(JobDetail {
+            row: found.row,
+            payload: found.payload,
+            worker: found.worker,
+            claimed_at: found.claimed_at,
+            lease_until: found.lease_until,
+            failures,
+        }))
+    }
+
+    /// Every queue of the namespace with its counts, read from maintained counters.
+    pub async fn list_queues(&self) -> Result<Vec<QueueRow>, Error> {
+        sqlx::query_as(self.statements().list_queues())
+            .bind(self.namespace().as_str())
+            .fetch_all(self.pool())
+            .await
+            .map_err(Error::executing)
+    }
+
+    /// Ends an open job. Returns the state that it was in: `ready` or `scheduled` = it will never start; `leased` = a worker may be at
+    /// it and will find it gone; `None` = there is no such open job.
+    pub async fn cancel_job(&self, id: JobId) -> Result<Option<State>, Error> {
+        self.change(id, self.statements().cancel()).await
+    }
+
+    /// Makes a scheduled or dead job ready now (a dead one with all its attempts anew). Returns the state that it was in; `None` = it is
+    /// neither.
+    pub async fn retry_job(&self, id: JobId) -> Result<Option<State>, Error> {
+        self.change(id, self.statements().retry()).await
+    }
+
+    async fn change(&self, id: JobId, sql: sqlx::SqlStr) -> Result<Option<State>, Error> {
+        let was: Option<String> =
+            sqlx::query_scalar(sql).bind(id).fetch_one(self.pool()).await.map_err(Error::executing)?;
+        was.map(|state| state.parse()).transpose()
+    }
+}

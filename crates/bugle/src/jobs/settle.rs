@@ -1,0 +1,139 @@
+//! Ending what was claimed: every call names its receipts, and a receipt that is too old changes nothing.
+
+use super::enqueue::interval;
+use super::{JobId, Queue, Receipt, State};
+use crate::limits::{ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
+use crate::{Error, crash};
+use sqlx::postgres::types::PgInterval;
+use std::time::Duration;
+
+/// A failed attempt: what went wrong, and when to try again.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The job's receipt.
+    pub receipt: Receipt,
+    /// A short name of the error, for grouping.
+    pub code: String,
+    /// The error in words.
+    pub message: String,
+    /// When to try again; `None` = never, the job is dead.
+    pub retry_in: Option<Duration>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// The job's number.
+    pub id: JobId,
+    /// The state it is in now.
+    pub state: State,
+}
+
+/// Receipts, turned into the arrays that the statements take.
+struct Columns {
+    lane: Vec<i16>,
+    x: Vec<i64>,
+    id: Vec<i64>,
+    token: Vec<i64>,
+}
+
+impl Columns {
+    fn new<'r>(receipts: impl Iterator<Item = &'r Receipt> + Clone) -> Self {
+        Self {
+            lane: receipts.clone().map(|r| r.lane).collect(),
+            x: receipts.clone().map(|r| r.x).collect(),
+            id: receipts.clone().map(|r| r.id).collect(),
+            token: receipts.map(|r| r.token).collect(),
+        }
+    }
+}
+
+impl Queue {
+    /// Ends jobs that are done. Returns those that were still held; the others were lost or cancelled, a normal answer.
+    ///
+    /// `closed` names the leases of which nothing is left after this call; one left out simply ends by itself.
+    pub async fn ack(&self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
+        let columns = Columns::new(receipts.iter());
+        let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
+        crash::point("ack.before_send");
+        let ended = sqlx::query_scalar(self.bugle.statements().ack())
+            .bind(self.number)
+            .bind(columns.lane)
+            .bind(columns.x)
+            .bind(columns.id)
+            .bind(columns.token)
+            .bind(closed)
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(Error::executing)?;
+        crash::point("ack.after_commit");
+        Ok(ended)
+    }
+
+    /// Ends attempts that failed: each job is tried again later, or is dead when its attempts are used up.
+    /// A job that is not returned was lost or cancelled.
+    pub async fn fail(&self, failures: &[Failure], closed: &[i64]) -> Result<Vec<Ended>, Error> {
+        let columns = Columns::new(failures.iter().map(|f| &f.receipt));
+        let retry_in: Vec<Option<PgInterval>> = failures
+            .iter()
+            .map(|f| f.retry_in.map(|d| interval("retry delay", d)).transpose())
+            .collect::<Result<_, _>>()?;
+        let code: Vec<&str> = failures.iter().map(|f| cut(&f.code, ERROR_CODE_BYTES_MAX)).collect();
+        // PostgreSQL's text cannot hold NUL, and a program's error output may.
+        let message: Vec<String> =
+            failures.iter().map(|f| cut(&f.message, ERROR_MESSAGE_BYTES_MAX).replace('\0', "\u{fffd}")).collect();
+        let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
+        crash::point("fail.before_send");
+        let ended: Vec<(JobId, String)> = sqlx::query_as(self.bugle.statements().fail())
+            .bind(self.number)
+            .bind(columns.lane)
+            .bind(columns.x)
+            .bind(columns.id)
+            .bind(columns.token)
+            .bind(closed)
+            .bind(retry_in)
+            .bind(code)
+            .bind(message)
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(Error::executing)?;
+        crash::point("fail.after_commit");
+        ended.into_iter().map(|(id, state)| Ok(Ended { id, state: state.parse()? })).collect()
+    }
+
+    /// Gives jobs back untouched: ready at once for anybody, the attempt not counted. Returns those that were still held.
+    pub async fn release(&self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
+        let columns = Columns::new(receipts.iter());
+        let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
+        crash::point("release.before_send");
+        let ended = sqlx::query_scalar(self.bugle.statements().release())
+            .bind(self.number)
+            .bind(columns.lane)
+            .bind(columns.x)
+            .bind(columns.id)
+            .bind(columns.token)
+            .bind(closed)
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(Error::executing)?;
+        crash::point("release.after_commit");
+        Ok(ended)
+    }
+}
+
+/// At most `max` bytes of a text, cut between characters.
+fn cut(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        assert_eq!(cut("abc", 5), "abc");
+        assert_eq!(cut("aéb", 2), "a");
+        assert_eq!(cut("aéb", 3), "aé");
+    }
+}

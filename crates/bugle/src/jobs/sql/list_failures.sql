@@ -1,0 +1,5 @@
+-- The failed attempts of job $1, oldest first.
+SELECT failed_at, attempt, worker, code, message
+FROM bugle.failure
+WHERE id = $1
+ORDER BY failed_at;

@@ -1,0 +1,2 @@
+-- Makes job $1 ready now. NULL: it is neither scheduled nor dead.
+SELECT bugle.retry($1);

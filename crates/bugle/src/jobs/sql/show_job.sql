@@ -1,0 +1,14 @@
+-- Job $2 of namespace $1 with its payload and, when leased, who holds it until when. No row: there is no such job (any more).
+SELECT v.id, q.name AS queue, v.kind, v.state, v.priority, v.attempt, v.max_attempts, v.enqueued_at, v.due_at, v.finished_at, v.key,
+  v.payload, l.worker, l.claimed_at, l.until AS lease_until
+FROM bugle.job_view v
+JOIN bugle.queue q ON q.id = v.queue
+JOIN bugle.namespace n ON n.id = q.namespace
+LEFT JOIN LATERAL (
+  SELECT l.worker, l.claimed_at, l.until FROM bugle.lease l
+  WHERE v.state = 'leased' AND l.queue = v.queue AND l.lane = v.priority
+    AND (v.x, v.id) > (l.lo_x, l.lo_id) AND (v.x, v.id) <= (l.hi_x, l.hi_id) AND v.x <> ALL (l.skip)
+  LIMIT 1
+) l ON true
+WHERE n.name = $1 AND v.id = $2
+LIMIT 1;

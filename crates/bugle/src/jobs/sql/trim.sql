@@ -1,0 +1,2 @@
+-- Keeps the small tables small. Returns how many rows were removed.
+SELECT bugle.trim();

@@ -1,0 +1,25 @@
+//! The SQL of jobs, made once for the schema that is used.
+
+use crate::name::SchemaName;
+use sqlx::{AssertSqlSafe, SqlSafeStr as _, SqlStr};
+
+macro_rules! statements {
+    ($($name:ident),* $(,)?) => {
+        /// Every statement of jobs: one `.sql` file each.
+        pub(crate) struct Statements { $($name: SqlStr),* }
+
+        impl Statements {
+            pub(crate) fn new(schema: &SchemaName) -> Self {
+                // The schema's name is checked and is the only thing ever put into SQL.
+                Self { $($name: AssertSqlSafe(schema.place_in(include_str!(concat!("sql/", stringify!($name), ".sql")))).into_sql_str()),* }
+            }
+
+            $(pub(crate) fn $name(&self) -> SqlStr { self.$name.clone() })*
+        }
+    };
+}
+
+statements!(
+    enqueue, enqueue_many, declare_queue, claim, bodies, renew, ack, fail, release, cancel, retry, sweep,
+    make_partitions, drop_partitions, trim, list_jobs, show_job, list_failures, list_queues,
+);

@@ -1,0 +1,2 @@
+-- Stops being the migrator of this schema.
+SELECT pg_advisory_unlock(hashtextextended('bugle.migrate', 0));

@@ -1,0 +1,6 @@
+-- What decides whether an acknowledged commit survives a crash.
+SELECT current_setting('server_version') AS server_version,
+  current_setting('server_version_num')::int AS version_num,
+  current_setting('fsync') AS fsync,
+  current_setting('full_page_writes') AS full_page_writes,
+  current_setting('synchronous_commit') AS synchronous_commit;
