@@ -37,7 +37,9 @@ pub enum Error {
     #[error("no connection to the database: {0}; check that it runs and that the address is right")]
     NoConnection(#[source] sqlx::Error),
     /// The connection broke while the database was at work: it may have happened.
-    #[error("the connection broke and it is unknown whether the database did it: {0}; try again with the same key")]
+    #[error(
+        "the connection broke and it is unknown whether the database did it: {0}; try again with the same key"
+    )]
     Unknown(#[source] sqlx::Error),
     /// The payload could not be turned into JSON, or not back into the job's type.
     #[error("payload of a job of kind {kind:?} does not fit: {source}; check the type's serde attributes")]

@@ -29,13 +29,11 @@ impl Bugle {
     }
 
     /// Prepares to enqueue a job whose type is not known here.
-    #[must_use]
     pub fn enqueue_raw(&self, queue: &str, kind: &str, payload: Box<RawValue>) -> Enqueue<'_> {
         Enqueue::new(self, queue, kind, check_payload(payload).map(|payload| vec![payload]))
     }
 
     /// Prepares to enqueue many jobs of one kind whose type is not known here.
-    #[must_use]
     pub fn enqueue_many_raw(&self, queue: &str, kind: &str, payloads: Vec<Box<RawValue>>) -> EnqueueMany<'_> {
         let parts = payloads.into_iter().map(check_payload).collect();
         EnqueueMany(Enqueue::new(self, queue, kind, parts))

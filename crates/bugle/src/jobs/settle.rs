@@ -80,8 +80,10 @@ impl Queue {
             .collect::<Result<_, _>>()?;
         let code: Vec<&str> = failures.iter().map(|f| cut(&f.code, ERROR_CODE_BYTES_MAX)).collect();
         // PostgreSQL's text cannot hold NUL, and a program's error output may.
-        let message: Vec<String> =
-            failures.iter().map(|f| cut(&f.message, ERROR_MESSAGE_BYTES_MAX).replace('\0', "\u{fffd}")).collect();
+        let message: Vec<String> = failures
+            .iter()
+            .map(|f| cut(&f.message, ERROR_MESSAGE_BYTES_MAX).replace('\0', "\u{fffd}"))
+            .collect();
         let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("fail.before_send");
         let ended: Vec<(JobId, String)> = sqlx::query_as(self.bugle.statements().fail())

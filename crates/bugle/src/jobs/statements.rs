@@ -20,6 +20,23 @@ macro_rules! statements {
 }
 
 statements!(
-    enqueue, enqueue_many, declare_queue, claim, bodies, renew, ack, fail, release, cancel, retry, sweep,
-    make_partitions, drop_partitions, trim, list_jobs, show_job, list_failures, list_queues,
+    enqueue,
+    enqueue_many,
+    declare_queue,
+    claim,
+    bodies,
+    renew,
+    ack,
+    fail,
+    release,
+    cancel,
+    retry,
+    sweep,
+    make_partitions,
+    drop_partitions,
+    trim,
+    list_jobs,
+    show_job,
+    list_failures,
+    list_queues,
 );

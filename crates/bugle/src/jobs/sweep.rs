@@ -27,10 +27,16 @@ impl Bugle {
     pub async fn sweep(&self, now: Option<DateTime<Utc>>) -> Result<Swept, Error> {
         let sql = self.statements();
         let pool = self.pool();
-        let made =
-            sqlx::query_scalar(sql.make_partitions()).bind(now).fetch_one(pool).await.map_err(Error::executing)?;
-        let dropped =
-            sqlx::query_scalar(sql.drop_partitions()).bind(now).fetch_one(pool).await.map_err(Error::executing)?;
+        let made = sqlx::query_scalar(sql.make_partitions())
+            .bind(now)
+            .fetch_one(pool)
+            .await
+            .map_err(Error::executing)?;
+        let dropped = sqlx::query_scalar(sql.drop_partitions())
+            .bind(now)
+            .fetch_one(pool)
+            .await
+            .map_err(Error::executing)?;
         let trimmed = self.trim().await?;
         Ok(Swept { made, dropped, trimmed })
     }

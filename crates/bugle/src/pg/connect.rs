@@ -58,7 +58,8 @@ pub async fn pool(options: &Options) -> Result<PgPool, Error> {
 
 /// Refuses a server that is too old, or whose settings would break the promise that an accepted job survives a crash.
 pub async fn check_server(pool: &PgPool, allow_unsafe: bool) -> Result<(), Error> {
-    let row = sqlx::query(include_str!("server_settings.sql")).fetch_one(pool).await.map_err(Error::executing)?;
+    let row =
+        sqlx::query(include_str!("server_settings.sql")).fetch_one(pool).await.map_err(Error::executing)?;
     let read = |name: &str| row.try_get::<String, _>(name).map_err(Error::executing);
     let version: i32 = row.try_get("version_num").map_err(Error::executing)?;
     if version < SERVER_VERSION_MIN {

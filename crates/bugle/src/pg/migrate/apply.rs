@@ -70,9 +70,10 @@ impl Set {
             let row = applied.iter().find(|row| row.version == file.version);
             Status { version: file.version, name: file.name.to_owned(), applied_at: row.map(|r| r.at) }
         });
-        let foreign = applied.iter().filter(|row| !self.files.iter().any(|f| f.version == row.version)).map(|row| {
-            Status { version: row.version, name: row.name.clone(), applied_at: Some(row.at) }
-        });
+        let foreign = applied
+            .iter()
+            .filter(|row| !self.files.iter().any(|f| f.version == row.version))
+            .map(|row| Status { version: row.version, name: row.name.clone(), applied_at: Some(row.at) });
         Ok(known.chain(foreign).collect())
     }
 
@@ -86,7 +87,12 @@ impl Set {
         Ok(self.files.iter().filter(|f| !applied.iter().any(|row| row.version == f.version)).count())
     }
 
-    async fn apply(&self, session: &mut PgConnection, schema: &SchemaName, file: &File) -> Result<(), sqlx::Error> {
+    async fn apply(
+        &self,
+        session: &mut PgConnection,
+        schema: &SchemaName,
+        file: &File,
+    ) -> Result<(), sqlx::Error> {
         let sql = schema.place_in(file.sql);
         if file.is_outside_a_transaction() {
             for statement in statements(&sql) {

@@ -44,14 +44,7 @@ pub(super) async fn add(
 ) -> Result<(), sqlx::Error> {
     let sql = schema.place_in(include_str!("sql/ledger_add.sql"));
     let insert = sqlx::query(AssertSqlSafe(sql));
-    insert
-        .bind(set.name)
-        .bind(file.version)
-        .bind(file.name)
-        .bind(file.checksum())
-        .execute(on)
-        .await
-        .map(drop)
+    insert.bind(set.name).bind(file.version).bind(file.name).bind(file.checksum()).execute(on).await.map(drop)
 }
 
 /// Refuses files that were changed since they were applied, and files that this version does not know. With `newer_is_fine`,
@@ -67,13 +60,21 @@ pub(super) fn check(
         match set.files.iter().find(|f| f.version == row.version) {
             Some(file) if file.checksum() == row.checksum => {}
             Some(_) => {
-                return Err(Error::Changed { schema: schema.clone(), version: row.version, name: row.name.clone() });
+                return Err(Error::Changed {
+                    schema: schema.clone(),
+                    version: row.version,
+                    name: row.name.clone(),
+                });
             }
             None if newer_is_fine && row.version > last_known => {
                 tracing::warn!(schema = %schema, version = row.version, "schema is newer than this version of Bugle");
             }
             None => {
-                return Err(Error::Foreign { schema: schema.clone(), version: row.version, name: row.name.clone() });
+                return Err(Error::Foreign {
+                    schema: schema.clone(),
+                    version: row.version,
+                    name: row.name.clone(),
+                });
             }
         }
     }

@@ -91,7 +91,9 @@ pub enum Error {
         name: String,
     },
     /// The ledger names a file that this version does not have.
-    #[error("schema {schema} has migration {version} ({name}), which this version of Bugle does not know; use a newer Bugle")]
+    #[error(
+        "schema {schema} has migration {version} ({name}), which this version of Bugle does not know; use a newer Bugle"
+    )]
     Foreign {
         /// The schema.
         schema: SchemaName,
@@ -101,7 +103,9 @@ pub enum Error {
         name: String,
     },
     /// Something is missing, and this node may only look.
-    #[error("schema {schema} lacks {missing} of the migrations that this version needs; run `bugle migrate up`")]
+    #[error(
+        "schema {schema} lacks {missing} of the migrations that this version needs; run `bugle migrate up`"
+    )]
     Behind {
         /// The schema.
         schema: SchemaName,
@@ -109,7 +113,9 @@ pub enum Error {
         missing: usize,
     },
     /// Somebody else has been migrating for too long.
-    #[error("another process has been migrating schema {schema} for {seconds} s; wait for it or end it, then try again")]
+    #[error(
+        "another process has been migrating schema {schema} for {seconds} s; wait for it or end it, then try again"
+    )]
     Locked {
         /// The schema.
         schema: SchemaName,
@@ -135,7 +141,8 @@ impl Set {
     /// The whole set as one script for `psql`, ledger included, for people who apply SQL by hand.
     #[must_use]
     pub fn script(&self, schema: &SchemaName) -> String {
-        let mut script = format!("CREATE SCHEMA IF NOT EXISTS {schema};\n{}\n", schema.place_in(ledger::CREATE));
+        let mut script =
+            format!("CREATE SCHEMA IF NOT EXISTS {schema};\n{}\n", schema.place_in(ledger::CREATE));
         for file in self.files {
             let _ = write!(
                 script,
