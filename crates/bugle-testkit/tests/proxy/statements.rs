@@ -187,3 +187,17 @@ async fn of_requests_sent_together_only_the_matching_answer_is_lost() -> anyhow:
     assert_eq!(cut.hits(), 1);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_copy_is_one_request() -> anyhow::Result<()> {
+    let mut bench = Bench::new("copied").await?;
+    let mut client = bench.client().await?;
+    let mut copy = client.copy_in_raw("COPY copied (n) FROM STDIN").await?;
+    copy.send(&b"1\n2\n"[..]).await?;
+    copy.finish().await?;
+    let cut = bench.proxy.set(Fault::cut_after_answer("enqueue"));
+    soon(bench.enqueue(&mut client, 3)).await?.unwrap_err();
+    assert_eq!(bench.held().await?, [1, 2, 3]);
+    assert_eq!(cut.hits(), 1);
+    Ok(())
+}
