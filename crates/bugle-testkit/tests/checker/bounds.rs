@@ -149,3 +149,13 @@ fn a_job_not_due_when_the_system_healed_has_its_time_from_then_on() {
     s.ack(held);
     s.is_green();
 }
+
+#[test]
+fn a_row_ready_after_its_last_attempt_is_red() {
+    let mut s = Script::new();
+    s.enqueue(7);
+    s.rows = (2, 0);
+    s.is_green();
+    s.rows = (3, 0);
+    s.is_red_by(Rule::I11);
+}

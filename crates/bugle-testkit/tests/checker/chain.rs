@@ -192,13 +192,12 @@ fn a_fail_or_an_expiry_that_counts_no_attempt_is_red() {
 
 #[test]
 fn an_attempt_that_goes_back_is_red() {
-    let (mut s, first) = held();
+    let (mut s, _) = held();
     s.wait_ms(LEASE_MS);
     s.claim("w2#1", 7, 20, 2);
     s.wait_ms(LEASE_MS);
     s.claim("w1#1", 7, 30, 1);
     s.is_red_by(Rule::I10);
-    let _ = first;
 }
 
 #[test]
@@ -222,4 +221,17 @@ fn a_first_hand_out_is_attempt_one() {
     s.enqueue(7);
     s.claim("w1#1", 7, 10, 2);
     s.is_red_by(Rule::I10);
+}
+
+#[test]
+fn a_ready_row_with_an_x_already_handed_out_is_red() {
+    let (mut s, first) = held();
+    s.release(first);
+    s.rows = (0, 10);
+    s.is_red_by(Rule::I4);
+    s.rows = (0, 20);
+    s.is_green();
+    s.rows = (0, 10);
+    s.fault(FaultKind::ServerCrash, None);
+    s.is_green(); // the claim was undone, and the row is as it was
 }

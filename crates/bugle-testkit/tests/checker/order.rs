@@ -82,3 +82,16 @@ fn other_keys_and_jobs_without_a_key_do_not_mind() {
     s.claim("w1#1", 5, 12, 1);
     s.is_green();
 }
+
+#[test]
+fn a_job_made_by_an_unanswered_enqueue_of_its_key_has_its_place_from_then_on() {
+    let keyed = || Item { key: Some("k".into()), ..ordered() };
+    let mut s = Script::new();
+    s.enqueue_unknown(keyed()); // made job 7
+    s.enqueue_as(6, ordered());
+    s.enqueue_as(7, keyed());
+    let seven = s.claim("w1#1", 7, 10, 1);
+    s.ack(seven);
+    s.claim("w1#1", 6, 11, 1);
+    s.is_green();
+}
