@@ -44,6 +44,11 @@
 //! Claims commit asynchronously. A hand-out answered before a crash may be gone after it: the row, or an older row
 //! of the same job, is handed out again. The checker then drops the lost hand-out from the job's chain, unless an
 //! ack that was invoked after the hand-out's answer was itself accepted before the crash: that ack flushed the log.
+//!
+//! # What it takes for granted
+//!
+//! The database's clock does not jump back: a job's hand-outs are ordered by it. Keys live longer than the run.
+//! Acks are flushed before they are answered.
 
 use crate::history::History;
 

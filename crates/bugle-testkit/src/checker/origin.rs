@@ -49,7 +49,11 @@ fn marks_are_known(facts: &Facts<'_>, report: &mut Report) {
         if let Some(mark) = enqueue.mark {
             // Under a key the answer may name a job that another enqueue, with another mark, has made.
             let job = enqueue.job.filter(|_| enqueue.key.is_none());
-            marks.insert(mark, (enqueue, job));
+            let known = marks.entry(mark).or_insert((enqueue, job));
+            // A retry with the same payload does not undo what its first sending may have done.
+            if known.0.outcome == Outcome::Refused {
+                *known = (enqueue, job);
+            }
         }
     }
     for job in &facts.jobs {
