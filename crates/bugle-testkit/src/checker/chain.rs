@@ -60,9 +60,7 @@ type Verdict = Result<(), (Rule, String)>;
 
 /// The first hand-out is attempt 1, or more if claims that nobody saw answered held the job before.
 fn begins(facts: &Facts<'_>, job: &Job<'_>, next: &HandOut<'_>) -> Verdict {
-    // Under a key, the enqueue that made the job may be an earlier one than the first that was answered.
-    let unkeyed = facts.accepted(job).filter(|enqueue| enqueue.key.is_none());
-    let enqueued = unkeyed.map_or(0, |enqueue| enqueue.invoked);
+    let enqueued = facts.accepted(job).map_or(0, |enqueue| facts.enqueued_from(enqueue));
     let silent = facts.silent_between(job.queue, enqueued, next.answered);
     let earlier_attempts = usize::try_from(next.attempt - 1);
     if earlier_attempts.is_ok_and(|earlier| earlier <= silent) {

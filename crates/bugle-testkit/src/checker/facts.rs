@@ -136,6 +136,8 @@ pub(super) struct Facts<'h> {
     pub(super) enqueues: Vec<Enqueue<'h>>,
     pub(super) jobs: Vec<Job<'h>>,
     pub(super) by_id: HashMap<i64, usize>,
+    /// The first invoke under each key of a queue that was not refused.
+    first_of_key: HashMap<(&'h str, &'h str), u64>,
     pub(super) renewals: HashMap<i64, Vec<Renewal>>,
     pub(super) waits: Vec<Wait<'h>>,
     pub(super) silent: HashMap<&'h str, SilentClaims>,
@@ -147,7 +149,8 @@ pub(super) struct Facts<'h> {
 }
 
 impl<'h> Facts<'h> {
-    /// Puts each job's hand-outs in the order in which the database made them; answers may be recorded late.
+    /// Puts each job's hand-outs in the order in which the database made them; answers may be recorded late. Call
+    /// it once, when all is gathered.
     pub(super) fn sort(&mut self) {
         for job in &mut self.jobs {
             job.hand_outs.sort_by_key(|hand_out| (hand_out.db_now, hand_out.x, hand_out.answered));
@@ -156,6 +159,18 @@ impl<'h> Facts<'h> {
             silent.invoked.sort_unstable();
             silent.given_up.sort_unstable();
         }
+        for enqueue in self.enqueues.iter().filter(|it| it.outcome != Outcome::Refused) {
+            if let Some(key) = enqueue.key {
+                self.first_of_key.entry((enqueue.queue, key)).or_insert(enqueue.invoked);
+            }
+        }
+    }
+
+    /// When the job of this enqueue may first have been written: under a key, any earlier enqueue with the same
+    /// key may have made it, although its answer was lost.
+    pub(super) fn enqueued_from(&self, enqueue: &Enqueue<'_>) -> u64 {
+        let first = enqueue.key.and_then(|key| self.first_of_key.get(&(enqueue.queue, key)));
+        first.map_or(enqueue.invoked, |first| enqueue.invoked.min(*first))
     }
 
     /// The job's slot, made if this is the first mention.

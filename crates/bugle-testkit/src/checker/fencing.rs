@@ -4,7 +4,7 @@
 //! older lease was over before it, so no ack under the older token can have been accepted, before or after. Only
 //! a hand-out that is *older* in the database and merely answered late may follow an accepted ack in the history.
 
-use super::facts::{Ending, Facts, HandOut, Job};
+use super::facts::{Ending, Facts, HandOut, Job, Outcome};
 use super::report::{Report, Rule};
 use crate::history::Op;
 
@@ -93,7 +93,9 @@ fn check_renewals(
         return;
     }
     for renewal in facts.renewals.get(&held.token).into_iter().flatten() {
-        let Some(answered) = renewal.answered.filter(|_| renewal.lease_until.is_some()) else { continue };
+        let Some(answered) = renewal.answered.filter(|_| renewal.outcome == Outcome::Happened) else {
+            continue;
+        };
         if newer.answered < renewal.invoked && !facts.faults.may_be_lost(newer.answered, answered) {
             let what = format!("token {} renewed after token {} was handed out", held.token, newer.token);
             report.violation(Rule::I6, job.id, &[newer.answered, renewal.invoked, answered], what);

@@ -19,23 +19,30 @@ pub(super) fn check(facts: &Facts<'_>, states: &States, limits: &Limits, report:
         }
     }
     for ((_, key), jobs) in keys {
-        start_in_order(key, &jobs, states, report);
+        start_in_order(facts, key, &jobs, states, report);
         one_at_a_time(facts, key, &jobs, limits, report);
     }
 }
 
 /// "A before B" means that A was answered before B was invoked. Ids say nothing: commits overtake each other.
-fn start_in_order(key: &str, jobs: &[(&Job<'_>, &Enqueue<'_>)], states: &States, report: &mut Report) {
+fn start_in_order(
+    facts: &Facts<'_>,
+    key: &str,
+    jobs: &[(&Job<'_>, &Enqueue<'_>)],
+    states: &States,
+    report: &mut Report,
+) {
     let mut starts: Vec<_> =
-        jobs.iter().filter_map(|(job, enqueue)| Some((start(job, states)?, *job, *enqueue))).collect();
+        jobs.iter().filter_map(|(job, enqueue)| Some((start(facts, job, states)?, *job, *enqueue))).collect();
     starts.sort_by_key(|(start, _, _)| *start);
     // From the last start backwards: `overtaken` is the job that was answered first among those started later.
     let mut overtaken: Option<(u64, i64)> = None;
     for (start, job, enqueue) in starts.into_iter().rev() {
         let started = start != DateTime::<Utc>::MAX_UTC;
-        if let Some((answered, other)) = overtaken.filter(|(n, _)| started && *n < enqueue.invoked) {
+        let enqueued = facts.enqueued_from(enqueue);
+        if let Some((answered, other)) = overtaken.filter(|(n, _)| started && *n < enqueued) {
             let what = format!("started before job {other}, which was enqueued earlier under {key:?}");
-            report.violation(Rule::I8, job.id, &[answered, enqueue.invoked], what);
+            report.violation(Rule::I8, job.id, &[answered, enqueued], what);
         }
         if let Some(answered) = enqueue.answered {
             let this = (answered, job.id);
@@ -44,16 +51,17 @@ fn start_in_order(key: &str, jobs: &[(&Job<'_>, &Enqueue<'_>)], states: &States,
     }
 }
 
-/// When the job was first handed out, at the end of time if never; `None` if it cannot be known: its first
-/// attempt went to a claim that nobody saw answered, or it ended without any.
-fn start(job: &Job<'_>, states: &States) -> Option<DateTime<Utc>> {
+/// When the job was first handed out, at the end of time if never; `None` if it cannot be known: a claim that
+/// nobody saw answered may have started it, or it ended without any.
+fn start(facts: &Facts<'_>, job: &Job<'_>, states: &States) -> Option<DateTime<Utc>> {
     match job.hand_outs.first() {
         Some(first) if first.attempt == 1 => Some(first.db_now),
         Some(_) => None,
         None => {
-            let ended = |state: &State| matches!(state, State::Dead | State::Cancelled);
-            let gone = states.get(&job.id).is_none_or(|places| places.iter().any(ended));
-            (!gone).then_some(DateTime::<Utc>::MAX_UTC)
+            let waits = |state: &State| matches!(state, State::Ready | State::Scheduled);
+            let waiting = states.get(&job.id).is_some_and(|places| places.iter().all(waits));
+            let unseen = facts.silent_between(job.queue, 0, u64::MAX);
+            (waiting && unseen == 0).then_some(DateTime::<Utc>::MAX_UTC)
         }
     }
 }

@@ -32,17 +32,9 @@ fn one_job_per_key(facts: &Facts<'_>, report: &mut Report) {
 }
 
 fn enqueued_before_handed_out(facts: &Facts<'_>, report: &mut Report) {
-    // A key's job may come from any of its enqueues that were not refused, not only from the one answered.
-    let mut first_of_key: HashMap<Key<'_>, u64> = HashMap::new();
-    for enqueue in facts.enqueues.iter().filter(|it| it.outcome != Outcome::Refused) {
-        if let Some(key) = enqueue.key {
-            first_of_key.entry((enqueue.queue, key)).or_insert(enqueue.invoked);
-        }
-    }
     for job in &facts.jobs {
         let Some(accepted) = facts.accepted(job) else { continue };
-        let of_key = accepted.key.and_then(|key| first_of_key.get(&(accepted.queue, key)));
-        let invoked = of_key.map_or(accepted.invoked, |first| accepted.invoked.min(*first));
+        let invoked = facts.enqueued_from(accepted);
         for hand_out in job.hand_outs.iter().filter(|hand_out| hand_out.answered < invoked) {
             let what = "handed out before it was enqueued";
             report.violation(Rule::I2, job.id, &[hand_out.answered, invoked], what);
@@ -57,7 +49,11 @@ fn marks_are_known(facts: &Facts<'_>, report: &mut Report) {
         if let Some(mark) = enqueue.mark {
             // Under a key the answer may name a job that another enqueue, with another mark, has made.
             let job = enqueue.job.filter(|_| enqueue.key.is_none());
-            marks.insert(mark, (enqueue, job));
+            let known = marks.entry(mark).or_insert((enqueue, job));
+            // A retry with the same payload does not undo what its first sending may have done.
+            if known.0.outcome == Outcome::Refused {
+                *known = (enqueue, job);
+            }
         }
     }
     for job in &facts.jobs {

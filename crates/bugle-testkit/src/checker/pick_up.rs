@@ -92,6 +92,9 @@ fn ready_times<'a>(
 
 fn ready_at_first(facts: &Facts<'_>, job: &Job<'_>, next: &HandOut<'_>) -> Option<i64> {
     let enqueue = facts.accepted(job).filter(|_| next.attempt == 1)?;
+    if facts.enqueued_from(enqueue) < enqueue.invoked {
+        return None; // made by an earlier enqueue, perhaps, with another due date
+    }
     match enqueue.due {
         Some(due) => Some(facts.t_of(due)?.max(enqueue.answered_t)),
         None => Some(enqueue.answered_t),

@@ -82,6 +82,12 @@ impl Recorder {
         History::new(events)
     }
 
+    /// How many events have been recorded so far.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.kept().events.len()
+    }
+
     /// Reads what the children wrote to the end, then gives the history. The children must have ended, or closed
     /// their clients; fails if a connection is still open after `timeout`.
     pub fn finish(&self, timeout: Duration) -> io::Result<History> {

@@ -149,3 +149,56 @@ fn a_job_not_due_when_the_system_healed_has_its_time_from_then_on() {
     s.ack(held);
     s.is_green();
 }
+
+#[test]
+fn a_row_ready_after_its_last_attempt_is_red() {
+    let mut s = Script::new();
+    s.enqueue(7);
+    s.rows = (2, 0);
+    s.is_green();
+    s.rows = (3, 0);
+    s.is_red_by(Rule::I11);
+}
+
+#[test]
+fn the_worst_of_a_backlog_is_found() {
+    let mut s = Script::new();
+    s.enqueue(6);
+    s.enqueue(7);
+    s.wait_ms(3000);
+    s.claim("w1#1", 6, 10, 1);
+    s.is_green();
+    let open = s.begin_claim("w1#1");
+    s.wait_ms(5000);
+    s.end_claim_empty(&open);
+    s.claim("w1#1", 7, 11, 1);
+    s.is_red_by(Rule::I11);
+    assert_eq!(s.report().violations[0].job, Some(7));
+}
+
+#[test]
+fn a_job_that_an_unseen_claim_held_meanwhile_was_not_ready() {
+    let mut s = Script::new();
+    s.enqueue(7);
+    s.claim("w1#1", 7, 10, 1);
+    let open = s.begin_claim("w2#1");
+    s.wait_ms(LEASE_MS);
+    s.begin_claim("w3#1"); // holds attempt 2, and is never heard of again
+    s.wait_ms(LEASE_MS);
+    s.end_claim(&open, "w2#1", hand_out(7, 30, 3));
+    s.is_green();
+}
+
+#[test]
+fn a_job_given_back_after_healing_has_its_time_from_then_on() {
+    let mut s = Script::new();
+    s.enqueue(7);
+    s.fault(FaultKind::Heal, None);
+    s.wait_ms(LEASE_MS);
+    let held = s.claim("w1#1", 7, 10, 1);
+    s.release(held);
+    s.wait_ms(LEASE_MS);
+    let held = s.claim("w1#1", 7, 20, 1);
+    s.ack(held);
+    s.is_green();
+}

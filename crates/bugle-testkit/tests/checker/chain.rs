@@ -1,7 +1,7 @@
 //! I4, I5, I10: each hand-out follows from the one before it.
 
 use bugle_testkit::checker::Rule;
-use bugle_testkit::history::{FaultKind, Op};
+use bugle_testkit::history::{FaultKind, Op, Phase};
 use chrono::Duration;
 
 use super::script::{Held, LEASE_MS, Script, hand_out};
@@ -150,7 +150,7 @@ fn a_redelivery_before_expiry_needs_a_fail_a_release_or_a_death() {
     unknown.is_green();
 
     let open = refused.begin_on(first, Op::Fail);
-    refused.end_on(&open, first, bugle_testkit::history::Phase::Refused);
+    refused.end_on(&open, first, Phase::Refused);
     refused.claim("w2#1", 7, 20, 2);
     refused.is_red_by(Rule::I5);
 
@@ -192,13 +192,12 @@ fn a_fail_or_an_expiry_that_counts_no_attempt_is_red() {
 
 #[test]
 fn an_attempt_that_goes_back_is_red() {
-    let (mut s, first) = held();
+    let (mut s, _) = held();
     s.wait_ms(LEASE_MS);
     s.claim("w2#1", 7, 20, 2);
     s.wait_ms(LEASE_MS);
     s.claim("w1#1", 7, 30, 1);
     s.is_red_by(Rule::I10);
-    let _ = first;
 }
 
 #[test]
@@ -222,4 +221,54 @@ fn a_first_hand_out_is_attempt_one() {
     s.enqueue(7);
     s.claim("w1#1", 7, 10, 2);
     s.is_red_by(Rule::I10);
+}
+
+#[test]
+fn a_ready_row_with_an_x_already_handed_out_is_red() {
+    let (mut s, first) = held();
+    s.release(first);
+    s.rows = (0, 10);
+    s.is_red_by(Rule::I4);
+    s.rows = (0, 20);
+    s.is_green();
+    s.rows = (0, 10);
+    s.fault(FaultKind::ServerCrash, None);
+    s.is_green(); // the claim was undone, and the row is as it was
+}
+
+#[test]
+fn a_crash_after_both_hand_outs_excuses_nothing() {
+    let (mut s, first) = held();
+    s.release(first);
+    s.claim("w2#1", 7, 10, 1);
+    s.fault(FaultKind::ServerCrash, None);
+    s.is_red_by(Rule::I4);
+}
+
+#[test]
+fn a_release_that_was_asked_for_too_late_is_no_cause() {
+    let (mut s, first) = held();
+    let mut asked = s.clone();
+    s.claim("w2#1", 7, 20, 1);
+    s.unknown(first, Op::Release);
+    s.is_red_by(Rule::I5);
+    asked.unknown(first, Op::Release);
+    asked.claim("w2#1", 7, 20, 1);
+    asked.is_green();
+}
+
+#[test]
+fn a_claim_given_up_before_the_hand_out_explains_no_attempt() {
+    let mut s = Script::new();
+    s.enqueue(7);
+    let open = s.begin_claim("w3#1");
+    let mut open_for_long = s.clone();
+    s.answer(&open, Phase::Unknown, Vec::new());
+    for script in [&mut s, &mut open_for_long] {
+        script.claim("w1#1", 7, 10, 1);
+        script.wait_ms(2 * LEASE_MS);
+        script.claim("w2#1", 7, 30, 3);
+    }
+    s.is_red_by(Rule::I10);
+    open_for_long.is_green();
 }

@@ -168,3 +168,21 @@ fn an_ack_accepted_beside_a_cancel_is_red() {
     s.ack(held);
     s.is_red_by(Rule::I7);
 }
+
+#[test]
+fn a_fail_or_release_accepted_after_a_cancel_is_red() {
+    for op in [Op::Fail, Op::Release] {
+        let mut s = Script::new();
+        s.enqueue(7);
+        let held = s.claim("w1#1", 7, 10, 1);
+        let mut before = s.clone();
+        s.cancel(7);
+        let open = s.begin_on(held, op);
+        s.end_on(&open, held, Phase::Ok);
+        s.is_red_by(Rule::I7);
+        let open = before.begin_on(held, op);
+        before.end_on(&open, held, Phase::Ok);
+        before.cancel(7);
+        before.is_green();
+    }
+}

@@ -1,9 +1,9 @@
 //! I8: per order key, one at a time and in order.
 
 use bugle_testkit::checker::Rule;
-use bugle_testkit::history::{FaultKind, Item};
+use bugle_testkit::history::{FaultKind, Item, Op, Phase};
 
-use super::script::{LEASE_MS, Place, Script};
+use super::script::{LEASE_MS, Script};
 
 fn ordered() -> Item {
     Item { order_key: Some("o".into()), ..Item::default() }
@@ -52,7 +52,6 @@ fn a_cancelled_job_holds_nobody_up() {
     s.cancel(6);
     s.claim("w1#1", 7, 11, 1);
     s.is_green();
-    s.put(6, Place::Cancelled);
 }
 
 #[test]
@@ -80,5 +79,28 @@ fn other_keys_and_jobs_without_a_key_do_not_mind() {
     s.claim("w1#1", 7, 10, 1);
     s.claim("w1#1", 6, 11, 1);
     s.claim("w1#1", 5, 12, 1);
+    s.is_green();
+}
+
+#[test]
+fn a_job_made_by_an_unanswered_enqueue_of_its_key_has_its_place_from_then_on() {
+    let keyed = || Item { key: Some("k".into()), ..ordered() };
+    let mut s = Script::new();
+    s.enqueue_unknown(keyed()); // made job 7
+    s.enqueue_as(6, ordered());
+    s.enqueue_as(7, keyed());
+    let seven = s.claim("w1#1", 7, 10, 1);
+    s.ack(seven);
+    s.claim("w1#1", 6, 11, 1);
+    s.is_green();
+}
+
+#[test]
+fn two_jobs_that_nobody_started_overtook_nobody() {
+    let mut s = Script::new();
+    let cancel = s.begin("producer#1", Op::Cancel, vec![Item::job(7)]); // a wild guess: first mention of 7
+    s.answer(&cancel, Phase::Refused, Vec::new());
+    s.enqueue_as(6, ordered());
+    s.enqueue_as(7, ordered());
     s.is_green();
 }

@@ -119,3 +119,26 @@ fn a_key_answered_with_two_ids_is_red() {
     other_key.enqueue_as(8, keyed("l"));
     other_key.is_green();
 }
+
+#[test]
+fn a_retry_under_its_key_may_carry_the_same_mark() {
+    let item = || Item { mark: Some(1), ..keyed("k") };
+    let mut s = Script::new();
+    s.enqueue_unknown(item());
+    let open = s.begin_claim("w1#1");
+    s.end_claim(&open, "w1#1", Item { mark: Some(1), ..hand_out(7, 10, 1) });
+    s.enqueue_as(7, item());
+    s.is_green();
+}
+
+#[test]
+fn two_jobs_of_one_key_and_mark_are_the_keys_fault_alone() {
+    let mut s = Script::new();
+    s.enqueue_unknown(Item { mark: Some(1), ..keyed("k") });
+    s.enqueue_unknown(Item { mark: Some(2), ..keyed("l") });
+    for (job, x) in [(7, 10), (8, 11)] {
+        let open = s.begin_claim("w1#1");
+        s.end_claim(&open, "w1#1", Item { mark: Some(1), key: Some("k".into()), ..hand_out(job, x, 1) });
+    }
+    s.is_red_by(Rule::I3);
+}

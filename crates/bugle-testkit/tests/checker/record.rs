@@ -33,6 +33,16 @@ fn an_ack_answered_for_another_job_is_red() {
 }
 
 #[test]
+fn a_renewal_without_its_new_end_is_red() {
+    let mut s = Script::new();
+    s.enqueue(7);
+    let held = s.claim("w1#1", 7, 10, 1);
+    let open = s.begin("w1#1", Op::Renew, vec![Item::default().token(held.token)]);
+    s.answer(&open, Phase::Ok, vec![Item::default().token(held.token)]);
+    s.is_red_by(Rule::I0);
+}
+
+#[test]
 fn a_call_number_used_twice_is_red() {
     let mut s = Script::new();
     let claim = Event { call: 99, ..Event::new("w1#1", Op::Claim).queue(QUEUE) };

@@ -43,6 +43,8 @@ pub(crate) struct Script {
     t_us: i64,
     last_token: i64,
     pub(crate) places: BTreeMap<i64, Vec<Place>>,
+    /// What every row says: attempts used up, x.
+    pub(crate) rows: (i32, i64),
     pub(crate) limits: Limits,
     /// Falsifies the counters; `None` for a system without any.
     pub(crate) miscount: Option<fn(&mut Counters)>,
@@ -59,6 +61,7 @@ impl Script {
             t_us: 0,
             last_token: 100,
             places: BTreeMap::new(),
+            rows: (0, 0),
             limits: Limits::default(),
             miscount: Some(|_| {}),
         }
@@ -253,7 +256,7 @@ impl Script {
         for (&id, places) in &self.places {
             counters.enqueued += 1;
             for place in places {
-                let row = Row { id, attempt: 0, x: 0 };
+                let row = Row { id, attempt: self.rows.0, x: self.rows.1 };
                 match place {
                     Place::Ready => (queue.ready.push(row), counters.ready += 1).0,
                     Place::Leased => (queue.leased.push(row), counters.leased += 1).0,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bugle_testkit::checker::{Counts, Limits, check};
 
-use super::simulator::simulate;
+use super::simulator::{simulate, simulate_and_stop};
 
 /// The simulated clients are slow on purpose; how slow is too slow is tested by hand.
 pub(crate) fn patient() -> Limits {
@@ -27,4 +27,13 @@ fn a_legal_queue_is_always_green() {
         }
     }
     assert!(total.redeliveries > 1000 && total.unknowns > 1000 && total.faults_hit.len() == 2, "{total:?}");
+}
+
+#[test]
+fn a_legal_queue_is_green_at_any_moment() {
+    for seed in 0..300 {
+        let (history, snapshot) = simulate_and_stop(seed, 200);
+        let report = check(&history, &snapshot, &patient());
+        assert!(report.is_green(), "seed {seed}: {report}");
+    }
 }

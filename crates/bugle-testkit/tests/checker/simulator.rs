@@ -48,10 +48,7 @@ pub(crate) struct Simulator {
 
 /// Runs `steps` random steps, heals, drains, and gives what was seen and what is left.
 pub(crate) fn simulate(seed: u64, steps: usize) -> (History, Snapshot) {
-    let mut simulator = Simulator::new(seed);
-    for _ in 0..steps {
-        simulator.step();
-    }
+    let mut simulator = Simulator::after(seed, steps);
     simulator.heal();
     while !simulator.db.all_ended() {
         simulator.step();
@@ -63,7 +60,21 @@ pub(crate) fn simulate(seed: u64, steps: usize) -> (History, Snapshot) {
     (History::new(simulator.events), simulator.db.snapshot())
 }
 
+/// Runs `steps` random steps and stops right there: calls without answers, jobs everywhere.
+pub(crate) fn simulate_and_stop(seed: u64, steps: usize) -> (History, Snapshot) {
+    let simulator = Simulator::after(seed, steps);
+    (History::new(simulator.events), simulator.db.snapshot())
+}
+
 impl Simulator {
+    fn after(seed: u64, steps: usize) -> Self {
+        let mut simulator = Self::new(seed);
+        for _ in 0..steps {
+            simulator.step();
+        }
+        simulator
+    }
+
     fn new(seed: u64) -> Self {
         let client = |name, works| Client { name, incarnation: 1, works, call: None, held: Vec::new() };
         let names = [("p1", false), ("p2", false), ("w1", true), ("w2", true), ("w3", true)];
@@ -136,7 +147,12 @@ impl Simulator {
         self.marks += 1;
         let mut item = Item { mark: Some(self.marks), max_attempts: Some(3), ..Item::default() };
         match self.rng.below(8) {
-            0 | 1 => item.key = Some(format!("k{}", self.rng.below(20)).into()),
+            0 | 1 => {
+                let n = self.rng.below(20);
+                item.key = Some(format!("k{n}").into());
+                item.order_key = n.is_multiple_of(2).then(|| format!("o{}", n % 3).into());
+                item.due = self.rng.percent(20).then(|| self.now() + Duration::milliseconds(200));
+            }
             2 => item.order_key = Some(format!("o{}", self.rng.below(3)).into()),
             3 => item.due = Some(self.now() + Duration::milliseconds(200)),
             _ => {}
