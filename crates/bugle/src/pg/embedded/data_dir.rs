@@ -3,6 +3,7 @@
 //! ```text
 //! <dir>/            0700, the server's user
 //!   bugle.lock      the pid of the Bugle that owns the folder, who holds an advisory lock on the file
+//!   guests.lock     locked by every other process that uses the server
 //!   password        0600, of the superuser `bugle`
 //!   data/           the database cluster; appears complete, by a rename
 //!   socket/         the Unix socket (elsewhere when this path would be too long for one)
@@ -18,7 +19,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-const LOCK: &str = "bugle.lock";
+pub(super) const LOCK: &str = "bugle.lock";
 
 /// Longest path of a Unix socket: macOS has room for 104 bytes with the final zero, Linux for 108.
 const SOCKET_PATH_BYTES_MAX: usize = 103;
@@ -181,7 +182,7 @@ pub(super) fn write_file(account: &Account, path: &Path, text: &str) -> Result<(
 }
 
 /// Options for a file that nobody else reads, and that is not somebody's link to another place.
-fn private_file() -> OpenOptions {
+pub(super) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     options.mode(0o600).custom_flags(no_follow);
