@@ -6,12 +6,16 @@ use bugle::pg::connect;
 use bugle::pg::embedded::{self, Embedded, Server};
 use bugle::pg::migrate::Policy;
 use bugle::{Bugle, Error, Options};
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection, PgPool};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Others that use a private server which is about to stop get this long to finish.
 const GUESTS_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connections get this long to end.
+const POOL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A database that can be reached.
 pub(crate) struct Place {
@@ -19,6 +23,8 @@ pub(crate) struct Place {
     connect: PgConnectOptions,
     url: String,
     embedded: Option<Embedded>,
+    /// Closed before the server stops, which would otherwise cut them off.
+    pools: Mutex<Vec<PgPool>>,
 }
 
 impl Place {
@@ -26,7 +32,7 @@ impl Place {
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
         if let Some(url) = database_url(global) {
             let connect = connect::Options::parse(&url)?.connect;
-            return Ok(Self { global: global.clone(), connect, url, embedded: None });
+            return Ok(Self::new(global, connect, url, None));
         }
         let options = if global.ephemeral {
             embedded::Options::ephemeral()
@@ -44,7 +50,11 @@ impl Place {
                 (guest.connect_options(), guest.url())
             }
         };
-        Ok(Self { global: global.clone(), connect, url, embedded: Some(embedded) })
+        Ok(Self::new(global, connect, url, Some(embedded)))
+    }
+
+    fn new(global: &Global, connect: PgConnectOptions, url: String, embedded: Option<Embedded>) -> Self {
+        Self { global: global.clone(), connect, url, embedded, pools: Mutex::default() }
     }
 
     /// The address, for another process. It holds the password: never on a command line.
@@ -62,6 +72,15 @@ impl Place {
             Some(Embedded::Guest(guest)) => {
                 format!("the PostgreSQL of the Bugle with pid {}", guest.owner_pid())
             }
+        }
+    }
+
+    /// How to look at the same database meanwhile, for a person; empty when it cannot be found by anybody else.
+    pub(crate) fn how_to_join(&self) -> String {
+        match (&self.global.ephemeral, &self.global.data_dir) {
+            (true, _) => String::new(),
+            (false, Some(dir)) => format!("   look: bugle job ls --data-dir {}", dir.display()),
+            (false, None) => "   look: bugle job ls".to_owned(),
         }
     }
 
@@ -84,7 +103,19 @@ impl Place {
             allow_unsafe,
             ..connect::Options::from(self.connect.clone())
         };
-        Ok(connect::pool(&options).await?)
+        Ok(self.remember(connect::pool(&options).await?))
+    }
+
+    /// A pool on any server that answers, fit for the work or not: for the one command whose answer that is.
+    pub(crate) async fn unchecked_pool(&self) -> Result<PgPool, Failure> {
+        self.probe().await?;
+        let connect = self.connect.clone().application_name("bugle doctor");
+        Ok(self.remember(PgPoolOptions::new().max_connections(1).connect_with(connect).await?))
+    }
+
+    fn remember(&self, pool: PgPool) -> PgPool {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool.clone());
+        pool
     }
 
     /// A pool goes on trying while nobody listens, and then only says that time is up. A person at a terminal is told at once.
@@ -97,8 +128,12 @@ impl Place {
         Ok(())
     }
 
-    /// Ends the private server, if this process started it.
+    /// Ends the connections, and the private server if this process started it.
     pub(crate) async fn close(self, wait_for_guests: bool) -> Result<(), Failure> {
+        for pool in self.pools.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            // A statement that was cut short may keep its connection busy: not for long.
+            let _ = tokio::time::timeout(POOL_PATIENCE, pool.close()).await;
+        }
         let Some(Embedded::Owned(mut server)) = self.embedded else { return Ok(()) };
         let patience = if wait_for_guests { GUESTS_PATIENCE } else { Duration::ZERO };
         if !server.wait_for_guests(patience).await? {

@@ -102,7 +102,7 @@ async fn show(
     let stop = CancellationToken::new();
     let producers = Producers::start(&bugle, args.rate, &stop);
     let mut fleet = Fleet::start(place.url(), global, output.is_a_live_terminal())?;
-    let mut screen = Screen::open(output, &place.describe())?;
+    let mut screen = Screen::open(output, place)?;
 
     let watched = watch(args, &bugle, &mut poller, &producers, &mut fleet, &mut screen, interrupts).await;
     let length = begun.elapsed();

@@ -3,6 +3,7 @@
 use super::keys::{Key, Keyboard};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::place::Place;
 use crate::view::{self, History, Snapshot};
 use ratatui::DefaultTerminal;
 use ratatui::style::Stylize as _;
@@ -10,18 +11,19 @@ use ratatui::text::Line;
 
 /// A live terminal, or lines.
 pub(super) enum Screen {
-    Live { terminal: Box<DefaultTerminal>, keyboard: Keyboard, title: String },
+    Live { terminal: Box<DefaultTerminal>, keyboard: Keyboard, title: String, join: String },
     Lines(Output),
 }
 
 impl Screen {
-    pub(super) fn open(output: Output, place: &str) -> Result<Self, Failure> {
+    pub(super) fn open(output: Output, place: &Place) -> Result<Self, Failure> {
         if !output.is_a_live_terminal() {
             return Ok(Self::Lines(output));
         }
         let terminal = ratatui::try_init().map_err(|e| Failure::system("draw on the terminal", &e))?;
-        let title = format!("queue {} on {place}", super::QUEUE);
-        Ok(Self::Live { terminal: Box::new(terminal), keyboard: Keyboard::listen(), title })
+        let title = format!("queue {} on {}", super::QUEUE, place.describe());
+        let join = place.how_to_join();
+        Ok(Self::Live { terminal: Box::new(terminal), keyboard: Keyboard::listen(), title, join })
     }
 
     /// The next key; none ever comes where there is no keyboard.
@@ -41,8 +43,8 @@ impl Screen {
         paused: bool,
     ) -> Result<(), Failure> {
         match self {
-            Self::Live { terminal, title, .. } => {
-                let footer = footer(snapshot, paused);
+            Self::Live { terminal, title, join, .. } => {
+                let footer = footer(snapshot, paused, join);
                 terminal
                     .draw(|frame| view::render(frame, snapshot, history, title, &footer))
                     .map_err(|e| Failure::system("draw on the terminal", &e))?;
@@ -62,7 +64,7 @@ impl Screen {
     }
 }
 
-fn footer(snapshot: &Snapshot, paused: bool) -> Vec<Line<'static>> {
+fn footer(snapshot: &Snapshot, paused: bool, join: &str) -> Vec<Line<'static>> {
     let pids: Vec<String> = snapshot
         .workers
         .iter()
@@ -70,9 +72,7 @@ fn footer(snapshot: &Snapshot, paused: bool) -> Vec<Line<'static>> {
         .filter_map(|worker| worker.pid.map(|pid| pid.to_string()))
         .collect();
     let invitation = match pids.first() {
-        Some(pid) => format!(
-            "try: kill -9 {pid}  in another terminal. Its jobs run elsewhere when its 5 s lease ends; nothing is lost."
-        ),
+        Some(pid) => format!("try: kill -9 {pid}  (its jobs run elsewhere when its 5 s lease ends){join}"),
         None => "every worker is gone: jobs wait until one is back".to_owned(),
     };
     let pause = if paused { "p go on producing" } else { "p pause the producers" };

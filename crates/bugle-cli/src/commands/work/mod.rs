@@ -1,5 +1,6 @@
 //! `bugle work`: runs a command for each job.
 
+mod lifeline;
 mod program;
 mod stderr_tail;
 

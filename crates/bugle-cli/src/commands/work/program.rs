@@ -1,5 +1,6 @@
 //! One run of the command: payload in, exit code out.
 
+use super::lifeline::Lifeline;
 use super::stderr_tail::StderrTail;
 use crate::failure::Failure;
 use bugle::Verdict;
@@ -21,6 +22,7 @@ pub(super) struct Program {
     command: OsString,
     arguments: Vec<OsString>,
     queue: String,
+    lifeline: Lifeline,
 }
 
 impl Program {
@@ -34,7 +36,12 @@ impl Program {
                 "--exec names {name:?}, which is no program that can be run; check the path, or write sh -c '...' for a line of shell"
             )));
         }
-        Ok(Self { command: command.clone(), arguments: arguments.to_vec(), queue: queue.to_owned() })
+        Ok(Self {
+            command: command.clone(),
+            arguments: arguments.to_vec(),
+            queue: queue.to_owned(),
+            lifeline: Lifeline::start().map_err(|e| Failure::system("run sh", &e))?,
+        })
     }
 
     /// Runs it for one job. When the future is dropped, because the lease was lost or time is up, the command is killed with all that it started.
@@ -57,7 +64,7 @@ impl Program {
             Ok(child) => child,
             Err(error) => return failed("spawn", format!("the command could not be started: {error}")),
         };
-        let mut group = Group::of(child.id());
+        let mut group = Group::of(child.id(), &self.lifeline);
         let tail = StderrTail::follow(child.stderr.take());
         let stdin = child.stdin.take();
         let feed = async {
@@ -107,24 +114,34 @@ fn or(said: String, otherwise: &str) -> String {
 }
 
 /// The command and everything that it started; killed when dropped.
-struct Group(Option<Pid>);
+struct Group<'l> {
+    leader: Option<Pid>,
+    lifeline: &'l Lifeline,
+}
 
-impl Group {
-    fn of(pid: Option<u32>) -> Self {
-        Self(pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw))
+impl<'l> Group<'l> {
+    fn of(pid: Option<u32>, lifeline: &'l Lifeline) -> Self {
+        let leader = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        if let Some(leader) = leader {
+            lifeline.watch(leader);
+        }
+        Self { leader, lifeline }
     }
 
     /// The command has ended by itself: what it left running was meant to be.
     fn forget(&mut self) {
-        self.0 = None;
+        if let Some(leader) = self.leader.take() {
+            self.lifeline.forget(leader);
+        }
     }
 }
 
-impl Drop for Group {
+impl Drop for Group<'_> {
     fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            let _ = kill_process_group(group, Signal::KILL);
+        if let Some(leader) = self.leader {
+            let _ = kill_process_group(leader, Signal::KILL);
         }
+        self.forget();
     }
 }
 
