@@ -1,7 +1,11 @@
 //! Using a server that another Bugle on this machine owns.
 //!
-//! Several commands at once shall work on one data folder: the first owns the server, the others find its address in the folder and
-//! are its guests. A guest holds a shared lock on a file of the folder, so that an owner about to stop can let its guests finish.
+//! Several commands at once shall work on one data folder: one owns the server, the others find its address in the folder and are
+//! its guests. Two files of the folder are locked for that:
+//!
+//! * `guests.lock`, shared by all guests: an owner about to stop lets its guests finish.
+//! * `stay.lock`, held by the one process that means to stay: it owns the server, or waits until a brief owner has ended. Without
+//!   it, a worker that happened to start a moment after `bugle enqueue` would be its guest, and lose the server with it.
 
 use super::data_dir::{self, DataDir};
 use super::error::At as _;
@@ -9,11 +13,13 @@ use super::server::{connect_options, in_background};
 use super::{Error, Options, Server};
 use sqlx::postgres::PgConnectOptions;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-const LOCK: &str = "guests.lock";
+const GUESTS: &str = "guests.lock";
+const STAY: &str = "stay.lock";
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long an owner may take to start or to stop: the first start makes a whole cluster.
 const OWNER_SECONDS_MAX: u64 = 120;
@@ -33,6 +39,8 @@ pub struct Guest {
     options: PgConnectOptions,
     url: String,
     owner_pid: String,
+    pid_file: PathBuf,
+    postmaster_pid: String,
     _hold: File,
 }
 
@@ -49,6 +57,13 @@ impl Guest {
         self.url.clone()
     }
 
+    /// Has the server ended? (Another one may run in the folder by now, at another address.)
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let text = fs::read_to_string(&self.pid_file).unwrap_or_default();
+        text.lines().next() != Some(&self.postmaster_pid)
+    }
+
     /// The process that owns the server.
     #[must_use]
     pub fn owner_pid(&self) -> &str {
@@ -56,10 +71,19 @@ impl Guest {
     }
 }
 
+/// How long a process means to use the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stay {
+    /// For one thing; it may be the guest of anybody.
+    Brief,
+    /// Until it is told to stop; it is the guest only of another that stays.
+    Long,
+}
+
 impl Server {
     /// Starts the server, or becomes the guest of the Bugle that runs it already.
-    pub async fn start_or_join(options: Options) -> Result<Embedded, Error> {
-        in_background(move || start_or_join(&options)).await
+    pub async fn start_or_join(options: Options, stay: Stay) -> Result<Embedded, Error> {
+        in_background(move || start_or_join(&options, stay)).await
     }
 
     /// Waits until no other process uses the server, but not longer than `patience`. New guests wait for the stop that follows.
@@ -80,46 +104,75 @@ impl Server {
     }
 }
 
-fn start_or_join(options: &Options) -> Result<Embedded, Error> {
+fn start_or_join(options: &Options, stay: Stay) -> Result<Embedded, Error> {
     let Some(dir) = options.dir().map(Path::to_owned) else {
         return Server::start_blocking(options.clone()).map(Embedded::Owned);
     };
+    data_dir::prepare(&dir)?; // so that the locks are put into no folder of somebody else's
     let begun = Instant::now();
+    let mut staying = None;
     loop {
+        if stay == Stay::Long && staying.is_none() {
+            staying = try_to_stay(&dir)?;
+        }
         // Before the owner is looked for: an owner that is about to stop either sees this lock or is seen to be gone.
-        // Not in a folder that is no Bugle's yet, which must be found as it is.
-        let hold = if dir.join(data_dir::LOCK).exists() { open(&dir).ok() } else { None };
-        let hold = hold.filter(|file| file.try_lock_shared().is_ok());
+        let hold = Some(open(&dir, GUESTS)?).filter(|file| file.try_lock_shared().is_ok());
         let in_use = match Server::start_blocking(options.clone()) {
             Err(in_use @ Error::InUse { .. }) => in_use,
-            other => return other.map(Embedded::Owned),
+            other => return other.map(|server| Embedded::Owned(server.staying(staying))),
         };
         if let (Some(hold), Error::InUse { pid, .. }) = (hold, &in_use)
-            && let Some((options, url)) = address(&dir)?
+            && (stay == Stay::Brief || staying.is_none() && stays(&dir, pid)?)
+            && let Some(guest) = join(&dir, pid, hold)?
         {
-            return Ok(Embedded::Guest(Guest { options, url, owner_pid: pid.clone(), _hold: hold }));
+            return Ok(Embedded::Guest(guest));
         }
         if begun.elapsed() > Duration::from_secs(OWNER_SECONDS_MAX) {
             return Err(in_use);
         }
-        sleep(LOOK_EVERY); // the owner is starting or stopping
+        sleep(LOOK_EVERY); // the owner is starting or stopping, or is a brief one
     }
 }
 
-/// The address of the running server, from what it and its owner keep in the folder; none while it is not ready.
-fn address(dir: &Path) -> Result<Option<(PgConnectOptions, String)>, Error> {
-    let password_file = dir.join("password");
-    // As PostgreSQL documents the file: pid, folder, start, port, socket folder, address, memory key, status.
-    let Ok(text) = fs::read_to_string(dir.join("data/postmaster.pid")) else { return Ok(None) };
-    let line = |number: usize| text.lines().nth(number).unwrap_or_default().trim();
-    let (Ok(port), "ready") = (line(3).parse(), line(7)) else { return Ok(None) };
-    let password = fs::read_to_string(&password_file).at("read", &password_file)?.trim().to_owned();
-    let url = format!("postgres://bugle:{password}@127.0.0.1:{port}/bugle");
-    Ok(Some((connect_options(Path::new(line(4)), port, &password), url)))
+/// Becomes the one that stays, unless there is one.
+fn try_to_stay(dir: &Path) -> Result<Option<File>, Error> {
+    let mut file = open(dir, STAY)?;
+    if file.try_lock().is_err() {
+        return Ok(None);
+    }
+    let path = dir.join(STAY);
+    file.set_len(0).at("write", &path)?;
+    writeln!(file, "{}", std::process::id()).at("write", &path)?;
+    Ok(Some(file))
 }
 
-fn open(dir: &Path) -> Result<File, Error> {
-    let path: PathBuf = dir.join(LOCK);
+/// Is the owner the one that stays?
+fn stays(dir: &Path, owner_pid: &str) -> Result<bool, Error> {
+    let path = dir.join(STAY);
+    Ok(fs::read_to_string(&path).at("read", &path)?.trim() == owner_pid)
+}
+
+/// The running server, from what it and its owner keep in the folder; none while it is not ready.
+fn join(dir: &Path, owner_pid: &str, hold: File) -> Result<Option<Guest>, Error> {
+    let pid_file = dir.join("data/postmaster.pid");
+    // As PostgreSQL documents the file: pid, folder, start, port, socket folder, address, memory key, status.
+    let Ok(text) = fs::read_to_string(&pid_file) else { return Ok(None) };
+    let line = |number: usize| text.lines().nth(number).unwrap_or_default().trim();
+    let (Ok(port), "ready") = (line(3).parse(), line(7)) else { return Ok(None) };
+    let password_file = dir.join("password");
+    let password = fs::read_to_string(&password_file).at("read", &password_file)?.trim().to_owned();
+    Ok(Some(Guest {
+        options: connect_options(Path::new(line(4)), port, &password),
+        url: format!("postgres://bugle:{password}@127.0.0.1:{port}/bugle"),
+        owner_pid: owner_pid.to_owned(),
+        postmaster_pid: line(0).to_owned(),
+        pid_file,
+        _hold: hold,
+    }))
+}
+
+fn open(dir: &Path, name: &str) -> Result<File, Error> {
+    let path: PathBuf = dir.join(name);
     data_dir::private_file().create(true).read(true).write(true).truncate(false).open(&path).at("open", &path)
 }
 
@@ -129,8 +182,6 @@ impl DataDir {
         if self.ephemeral {
             return Ok(None);
         }
-        let file = open(&self.dir)?;
-        self.account.own(&self.dir.join(LOCK))?;
-        Ok(Some(file))
+        open(&self.dir, GUESTS).map(Some)
     }
 }

@@ -44,6 +44,6 @@ mod postmaster;
 mod server;
 
 pub use error::Error;
-pub use guest::{Embedded, Guest};
+pub use guest::{Embedded, Guest, Stay};
 pub use options::Options;
 pub use server::Server;

@@ -24,6 +24,8 @@ pub struct Server {
     place: Option<DataDir>,
     /// Locked before a stop: whoever would become a guest then waits for the end.
     guests: Option<File>,
+    /// Locked by the one process that stays, for as long as it lives.
+    stay: Option<File>,
     binaries: Binaries,
     options: Options,
     data: PathBuf,
@@ -60,6 +62,7 @@ impl Server {
                 data: place.data.clone(),
                 place: Some(place),
                 guests: None,
+                stay: None,
                 binaries: up.binaries,
                 options,
                 socket_dir,
@@ -204,6 +207,11 @@ impl Server {
 
     pub(super) fn keep_guests_out(&mut self, lock: File) {
         self.guests = Some(lock);
+    }
+
+    pub(super) fn staying(mut self, lock: Option<File>) -> Self {
+        self.stay = lock;
+        self
     }
 
     fn end_postmaster(&mut self, signal: Signal) -> Result<(), Error> {
