@@ -16,15 +16,15 @@ Examples:
 
 Where the data is:
   With --database-url (or BUGLE_DATABASE_URL, or DATABASE_URL) in that PostgreSQL. Without one, in a private PostgreSQL
-  that Bugle runs in --data-dir. Several commands may use one data folder at once: the first one runs the server, the
-  others join it; the server stops with the command that started it, so keep a long one (demo, work) running meanwhile.
+  that Bugle runs in --data-dir. Several commands may use one data folder at once: one runs the server (demo or work,
+  when there is one) and the others join it. The server stops with the command that runs it.
 
 Exit codes:
   0 done   1 the request is wrong   2 the database or machine could not do it   3 not allowed   4 nothing to do";
 
 /// Work dispatch on the PostgreSQL you already run.
 #[derive(Debug, Parser)]
-#[command(name = "bugle", version, about, after_help = EXAMPLES, max_term_width = 110, disable_help_subcommand = true)]
+#[command(name = "bugle", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -33,10 +33,11 @@ pub(crate) struct Cli {
 }
 
 /// Options of every command.
+#[allow(clippy::doc_markdown)] // these are help texts
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
-    /// The database, as postgres://user:password@host:port/database [env: `BUGLE_DATABASE_URL`, then `DATABASE_URL`]
+    /// The database, as postgres://user:password@host:port/database [env: BUGLE_DATABASE_URL, then DATABASE_URL]
     #[arg(long, global = true, value_name = "URL", conflicts_with_all = ["data_dir", "ephemeral"])]
     pub(crate) database_url: Option<String>,
     /// Run a private PostgreSQL in this folder, or join the one that runs there [default: bugle/postgres in the data home]
@@ -51,7 +52,7 @@ pub(crate) struct Global {
     /// The namespace to work in
     #[arg(long, global = true, value_name = "NAME", env = "BUGLE_NAMESPACE", default_value_t, value_parser = NamespaceName::parse)]
     pub(crate) namespace: NamespaceName,
-    /// Work even on a server that may lose what it has accepted (fsync, `full_page_writes` or `synchronous_commit` off)
+    /// Work even on a server that may lose what it has accepted (fsync, full_page_writes or synchronous_commit off)
     #[arg(long, global = true)]
     pub(crate) allow_unsafe_database: bool,
     /// Never change the schema: refuse when it is not up to date
@@ -60,17 +61,15 @@ pub(crate) struct Global {
     /// A table or JSON [default: a table on a terminal, JSON in a pipe]
     #[arg(long, short, global = true, value_enum, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
-    /// Say more on standard error; twice for much more (or set `BUGLE_LOG`)
+    /// Say more on standard error; twice for much more (or set BUGLE_LOG)
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
-/// How the answer is written.
+/// How the answer is written: for people, or for programs. (Comments on the variants would make every help text twice as long.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
     Table,
-    /// For programs.
     Json,
 }
 

@@ -3,7 +3,7 @@
 use crate::args::Global;
 use crate::failure::Failure;
 use bugle::pg::connect;
-use bugle::pg::embedded::{self, Embedded, Server};
+use bugle::pg::embedded::{self, Embedded, Server, Stay};
 use bugle::pg::migrate::Policy;
 use bugle::{Bugle, Error, Options};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -17,6 +17,9 @@ const GUESTS_PATIENCE: Duration = Duration::from_secs(10);
 /// Connections get this long to end.
 const POOL_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How often a guest looks whether the server is still there.
+const OWNER_LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// A database that can be reached.
 pub(crate) struct Place {
     global: Global,
@@ -29,7 +32,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// Finds the database, and starts a private one when none was named.
-    pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
+    pub(crate) async fn open(global: &Global, stay: Stay) -> Result<Self, Failure> {
         if let Some(url) = database_url(global) {
             let connect = connect::Options::parse(&url)?.connect;
             return Ok(Self::new(global, connect, url, None));
@@ -42,7 +45,7 @@ impl Place {
                 None => embedded::Options::default_dir()?,
             })
         };
-        let embedded = Server::start_or_join(options).await?;
+        let embedded = Server::start_or_join(options, stay).await?;
         let (connect, url) = match &embedded {
             Embedded::Owned(server) => (server.connect_options(), server.url()),
             Embedded::Guest(guest) => {
@@ -126,6 +129,19 @@ impl Place {
             Err(error) => return Err(Error::NoConnection(error).into()),
         }
         Ok(())
+    }
+
+    /// Returns when a private server that another command owns has ended, with what to tell; never for any other database, which may
+    /// come back.
+    pub(crate) async fn is_gone(&self) -> Failure {
+        let Some(Embedded::Guest(guest)) = &self.embedded else { return std::future::pending().await };
+        while !guest.is_gone() {
+            tokio::time::sleep(OWNER_LOOK_EVERY).await;
+        }
+        Failure::server(format!(
+            "the private PostgreSQL has ended with the bugle command that ran it (process {}); start this one again",
+            guest.owner_pid()
+        ))
     }
 
     /// Ends the connections, and the private server if this process started it.

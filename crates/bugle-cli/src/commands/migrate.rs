@@ -12,8 +12,9 @@ use bugle::pg::migrate::CORE;
 pub(crate) enum Command {
     /// Apply what is missing
     ///
-    /// Any number of processes may do this at once, and one that was killed can be run again. There is no way down: the way
-    /// back is a backup.
+    /// Any number of processes may do this at once, and one that was killed can be run again.
+    /// There is no way down: the way back is a backup.
+    #[command(verbatim_doc_comment)]
     Up,
     /// List the migrations and when each was applied (exit code 4 when some are missing)
     Status,

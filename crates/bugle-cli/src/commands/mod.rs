@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupts;
 use crate::output::Output;
 use crate::place::Place;
+use bugle::pg::embedded::Stay;
 
 /// Runs what was typed.
 pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
@@ -57,7 +58,7 @@ async fn on_place(
 ) -> Result<Exit, Failure> {
     let mut interrupts = Interrupts::catch().map_err(|e| Failure::system("catch signals", &e))?;
     let place = tokio::select! {
-        place = Place::open(global) => place?,
+        place = Place::open(global, Stay::Brief) => place?,
         signal = interrupts.next() => return Err(Failure::interrupted(signal)),
     };
     let result = tokio::select! {

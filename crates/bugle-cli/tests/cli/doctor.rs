@@ -108,6 +108,32 @@ async fn orphans_and_stray_rows_are_found() {
 }
 
 #[tokio::test]
+async fn a_role_that_may_only_read_is_told_what_it_lacks() {
+    let site = Site::new().await;
+    site.json(&["migrate", "up"]);
+    let role = site.db.name().to_owned();
+    let grants = format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA {role} TO {role};
+         GRANT SELECT ON ALL TABLES IN SCHEMA {role} TO {role}"
+    );
+    execute(&site, &grants).await;
+    let (_, tail) = site.db.url().split_once('@').unwrap();
+    let url = format!("postgres://{role}:secret@{tail}");
+    let ran = site.run(&["doctor", "--database-url", &url]);
+    let refused = site.run(&["enqueue", "q", "k", "--database-url", &url]);
+    execute(&site, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    assert_eq!(ran.code, 2, "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("this role lacks DELETE on") && ran.stdout.contains("GRANT"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("may not make and drop the partitions"), "{}", ran.stdout);
+    assert_eq!(refused.code, 3, "{}", refused.stderr);
+    assert!(refused.stderr.contains("permission denied"), "{}", refused.stderr);
+}
+
+#[tokio::test]
 async fn a_server_that_may_lose_jobs_is_refused_and_the_doctor_says_why() {
     use bugle::pg::embedded::Options;
     let server = TestServer::with(Options::ephemeral().setting("synchronous_commit", "off")).await.unwrap();

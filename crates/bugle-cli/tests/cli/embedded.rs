@@ -4,7 +4,7 @@ use super::{Ran, Running, bugle, eventually};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::Permissions;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -56,6 +56,28 @@ fn a_worker_owns_the_server_and_others_join_it() {
     worker.signal(Signal::INT);
     assert_eq!(worker.end(), 0);
     assert!(!home.path().join("pg/data/postmaster.pid").exists(), "the server was stopped");
+}
+
+#[test]
+fn a_guest_is_told_when_the_server_ends_with_its_owner() {
+    let home = home();
+    let work = || {
+        let mut command = at(home.path(), &["work", "--queue", "q", "--exec", "true"]);
+        Running(command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let mut owner = work();
+    eventually("the owner's server runs", || home.path().join("pg/data/postmaster.pid").exists());
+    let mut guest = work();
+    eventually("the guest has come", || {
+        Ran::of(at(home.path(), &["queue", "ls"])).stdout.contains("\"name\":\"q\"")
+            && std::fs::File::open(home.path().join("pg/guests.lock")).is_ok_and(|f| f.try_lock().is_err())
+    });
+    owner.signal(Signal::TERM);
+    assert_eq!(owner.end(), 0);
+    assert_eq!(guest.end(), 2);
+    let mut said = String::new();
+    guest.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("error: the private PostgreSQL has ended"), "{said}");
 }
 
 #[test]

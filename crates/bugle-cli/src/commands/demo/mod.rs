@@ -16,6 +16,7 @@ use crate::place::Place;
 use crate::span;
 use crate::view::{History, Poller, Snapshot};
 use bugle::Bugle;
+use bugle::pg::embedded::Stay;
 use fleet::Fleet;
 use keys::Key;
 use producer::Producers;
@@ -35,19 +36,24 @@ const POLL: Duration = Duration::from_secs(1);
 
 /// See Bugle work: producers, two worker processes that you may kill, and a live view
 ///
-/// Producers write an order into a table of their own and enqueue its job in the same transaction (now and then they roll back:
-/// then there is neither). Two worker processes run the jobs; some fail and are tried again, some die. Kill a worker with
-/// kill -9 and watch its jobs run elsewhere when its 5 s lease ends.
+/// Producers write an order into a table of their own (bugle_demo.orders) and enqueue its job in the
+/// same transaction; now and then they roll back, and then there is neither. Two worker processes run
+/// the jobs: some fail and are tried again, some die. Kill a worker with kill -9 and watch its jobs run
+/// elsewhere when its 5 s lease ends.
 ///
-/// Without a terminal, or with --output, it prints a line a second instead.
+/// Without a terminal, or with --output, it prints a line a second instead of the live view.
+#[allow(clippy::doc_markdown)] // this is a help text
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Examples:
   bugle demo                       q quits, k kills a worker
   bugle demo --ephemeral           leaves nothing on the disk
   bugle demo --for 5s --rate 500   ends by itself
 
-While it runs, in another terminal: bugle queue ls, bugle job ls, bugle job show ID, bugle doctor")]
+While it runs, in another terminal: bugle queue ls, bugle job ls, bugle job show ID, bugle doctor"
+)]
 pub(crate) struct Args {
     /// End after this time
     #[arg(long = "for", value_name = "TIME", value_parser = span::parse, allow_hyphen_values = true)]
@@ -63,7 +69,7 @@ pub(crate) async fn run(args: &Args, global: &Global, output: Output) -> Result<
         output.line("starting PostgreSQL, two workers and some producers ...")?;
     }
     let place = tokio::select! {
-        place = Place::open(global) => place?,
+        place = Place::open(global, Stay::Long) => place?,
         signal = interrupts.next() => return Err(Failure::interrupted(signal)),
     };
     let shown = show(args, global, &place, output, &mut interrupts).await;

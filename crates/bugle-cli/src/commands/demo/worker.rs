@@ -11,6 +11,7 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::place::Place;
 use bugle::jobs::{Backoff, Claimed};
+use bugle::pg::embedded::Stay;
 use bugle::{Ctx, Job, Verdict};
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
@@ -81,7 +82,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
             stop.cancel();
         }
     });
-    let place = Place::open(global).await?;
+    let place = Place::open(global, Stay::Long).await?;
     let bugle = place.bugle(4).await?;
     let output = Output::new(Some(Format::Table));
     bugle

@@ -26,12 +26,16 @@ use std::time::Duration;
 
 /// Check the database: settings, schema, indexes, dead rows, clocks, connections, locks, rights
 ///
-/// Every finding is ok, warn or FAIL, and comes with its fix. It only reads. The exit code is 2 when something fails, else 0.
+/// Every finding is ok, warn or FAIL; what is not ok comes with its fix. It only reads. The exit code
+/// is 2 when something fails, else 0.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Examples:
   bugle doctor --database-url postgres://app@db/app
-  bugle doctor --output json | jq '.[] | select(.level != \"ok\")'")]
+  bugle doctor --output json | jq '.[] | select(.level != \"ok\")'"
+)]
 pub(crate) struct Args {
     /// Also read every open job: handed out but held by nobody? counted rightly? (slow on a big queue)
     #[arg(long)]

@@ -12,6 +12,7 @@ use crate::place::Place;
 use crate::span;
 use bugle::limits::{CLAIM_JOBS_MAX, WORKER_NAME_BYTES_MAX};
 use bugle::name::QueueName;
+use bugle::pg::embedded::Stay;
 use bugle::{Bugle, Worker};
 use program::Program;
 use std::ffi::OsString;
@@ -22,25 +23,32 @@ use tokio_util::sync::CancellationToken;
 
 /// Run a command for each job of a queue
 ///
-/// The payload is the command's standard input; `BUGLE_JOB_ID`, `BUGLE_JOB_QUEUE`, `BUGLE_JOB_KIND`, `BUGLE_JOB_ATTEMPT` and
-/// `BUGLE_JOB_MAX_ATTEMPTS` are in its environment. Its exit code decides what becomes of the job:
+/// The payload is the command's standard input. BUGLE_JOB_ID, BUGLE_JOB_QUEUE, BUGLE_JOB_KIND,
+/// BUGLE_JOB_ATTEMPT and BUGLE_JOB_MAX_ATTEMPTS are in its environment. Its exit code decides what
+/// becomes of the job:
 ///
 ///   0     done
-///   65    dead at once: it can never succeed (`EX_DATAERR`)
-///   else  failed: tried again later (1 s, then twice as long each time), dead when the attempts are used up
+///   65    dead at once: it can never succeed (EX_DATAERR)
+///   else  failed: tried again later (after 1 s, then twice as long each time), and dead when the
+///         attempts are used up
 ///
-/// A command killed by a signal has failed with the code `signal`. The end of its standard error is kept as the error message
-/// (`bugle job show`). Its standard output is this command's own.
+/// A command killed by a signal has failed with the code `signal`. The end of its standard error is
+/// kept as the error message (`bugle job show`). Its standard output is this command's own.
 ///
-/// The first Ctrl-C or SIGTERM drains: no new jobs, running commands may end for the drain time; the rest is killed and given
-/// back, the attempt not counted. A second one ends at once; the jobs then run elsewhere when their leases end. A command whose lease was lost is
-/// killed: somebody else runs its job.
+/// The first Ctrl-C or SIGTERM drains: no new jobs, and running commands may go on for the drain time.
+/// Those left are killed and their jobs given back, the attempt not counted. A second Ctrl-C ends at
+/// once; the jobs run elsewhere when their leases end. So do those of a `bugle work` that was killed:
+/// its commands end with it. A command whose lease was lost is killed, for somebody else runs its job.
+#[allow(clippy::doc_markdown)] // this is a help text
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
 Examples:
   bugle work --queue mail --exec ./send-receipt --verbose-mailer     all words after --exec are the command's
   bugle work --queue thumbs --concurrency 8 --exec sh -c 'convert - \"out/$BUGLE_JOB_ID.png\"'
-  bugle work --queue import --until-empty --exec ./import-row        ends when no job is open")]
+  bugle work --queue import --until-empty --exec ./import-row        ends when no job is open"
+)]
 pub(crate) struct Args {
     /// The queue; made when it is not there
     #[arg(long, value_parser = QueueName::parse)]
@@ -79,7 +87,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
             first
         }
     });
-    let Some(opened) = stop.run_until_cancelled(Place::open(global)).await else {
+    let Some(opened) = stop.run_until_cancelled(Place::open(global, Stay::Long)).await else {
         let signal = signals.await.ok().and_then(Result::ok).unwrap_or_default();
         return Err(Failure::interrupted(signal));
     };
@@ -112,7 +120,10 @@ async fn work(args: Args, program: Program, place: &Place, stop: CancellationTok
     if let Some(name) = args.name {
         worker = worker.name(name);
     }
-    Ok(worker.run(stop).await?)
+    tokio::select! {
+        ended = worker.run(stop) => Ok(ended?),
+        failure = place.is_gone() => Err(failure),
+    }
 }
 
 /// Asks the counters, which never count the jobs themselves.
