@@ -4,6 +4,7 @@ use super::worker::{self, PICKED_UP};
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::view::{Percentiles, WorkerLine};
+use bugle::limits::CLAIM_JOBS_MAX;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::VecDeque;
 use std::os::unix::process::ExitStatusExt as _;
@@ -28,6 +29,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(8);
 pub(super) struct Fleet {
     url: String,
     global: Global,
+    concurrency: u32,
     silent: bool,
     slots: Vec<Slot>,
     measured: VecDeque<(Instant, Duration)>,
@@ -43,11 +45,13 @@ enum Slot {
 
 impl Fleet {
     /// Starts the workers. `silent` keeps their messages off a terminal that is drawn on.
-    pub(super) fn start(url: &str, global: &Global, silent: bool) -> Result<Self, Failure> {
+    pub(super) fn start(url: &str, global: &Global, rate: u32, silent: bool) -> Result<Self, Failure> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut fleet = Self {
             url: url.to_owned(),
             global: global.clone(),
+            // Jobs take 80 ms on average: with this, each worker alone keeps up with the producers.
+            concurrency: (rate / 8).clamp(16, CLAIM_JOBS_MAX),
             silent,
             slots: Vec::new(),
             measured: VecDeque::new(),
@@ -65,7 +69,7 @@ impl Fleet {
     fn spawn(&self, number: u32) -> Result<Slot, Failure> {
         let fault = |error| Failure::system("start a worker process", &error);
         let mut command = Command::new(std::env::current_exe().map_err(fault)?);
-        command.args(["demo-worker", &number.to_string(), "--no-migrate"]);
+        command.args(["demo-worker", &number.to_string(), &self.concurrency.to_string(), "--no-migrate"]);
         command.args([
             "--schema",
             self.global.schema.as_str(),

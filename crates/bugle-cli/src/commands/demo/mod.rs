@@ -107,7 +107,7 @@ async fn show(
     let begun = Instant::now();
     let stop = CancellationToken::new();
     let producers = Producers::start(&bugle, args.rate, &stop);
-    let mut fleet = Fleet::start(place.url(), global, output.is_a_live_terminal())?;
+    let mut fleet = Fleet::start(place.url(), global, args.rate, output.is_a_live_terminal())?;
     let mut screen = Screen::open(output, place)?;
 
     let watched = watch(args, &bugle, &mut poller, &producers, &mut fleet, &mut screen, interrupts).await;

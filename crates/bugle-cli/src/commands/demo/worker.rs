@@ -26,6 +26,8 @@ pub(super) const PICKED_UP: &str = "picked up after ";
 pub(crate) struct Args {
     /// Which one it is.
     number: u32,
+    /// How many jobs it runs at once.
+    concurrency: u32,
 }
 
 /// The job of an order.
@@ -88,7 +90,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
     bugle
         .worker(QUEUE)
         .name(name(args.number, std::process::id()))
-        .concurrency(16)
+        .concurrency(args.concurrency)
         .lease(LEASE)
         .poll(Duration::from_millis(20))
         .drain(Duration::from_secs(4)) // longer than any job of the demo
