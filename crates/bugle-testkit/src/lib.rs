@@ -1,4 +1,5 @@
 //! The means of proof: a temporary PostgreSQL, faults, a history of what clients saw, and a checker for it.
+pub mod chaos;
 pub mod checker;
 pub mod history;
 pub mod postgres;

@@ -2,6 +2,8 @@
 
 use super::shared;
 use anyhow::Context as _;
+use bugle::Bugle;
+use bugle::name::SchemaName;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -68,15 +70,7 @@ impl TestDb {
             .acquire_timeout(Duration::from_secs(30))
             .connect_with(options.clone())
             .await?;
-        let db = Self { name, kind, url, options, admin, pool };
-        db.prepare().await?;
-        Ok(db)
-    }
-
-    /// Fills the empty place. Migrations go here: every test then begins with the tables of a release.
-    #[allow(clippy::unused_async)] // they will be
-    async fn prepare(&self) -> anyhow::Result<()> {
-        Ok(())
+        Ok(Self { name, kind, url, options, admin, pool })
     }
 
     /// The name of the schema or database: `t_<pid>_<n>_<random>`, at most 48 bytes.
@@ -97,6 +91,25 @@ impl TestDb {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The name of the schema that holds Bugle's tables in this place.
+    pub fn schema_name(&self) -> anyhow::Result<SchemaName> {
+        Ok(match self.kind {
+            Kind::Schema => SchemaName::parse(&self.name)?,
+            Kind::Database => SchemaName::default(),
+        })
+    }
+
+    /// A Bugle in this place, migrated.
+    pub async fn bugle(&self) -> anyhow::Result<Bugle> {
+        let options = bugle::Options { schema: self.schema_name()?, ..bugle::Options::default() };
+        Ok(Bugle::new(self.pool.clone(), options).await?)
+    }
+
+    /// SQL written for the schema `bugle`, made to speak of this place.
+    pub fn sql(&self, sql: &str) -> anyhow::Result<AssertSqlSafe<String>> {
+        Ok(AssertSqlSafe(self.schema_name()?.place_in(sql)))
     }
 
     /// The same as options, for connections outside the pool.

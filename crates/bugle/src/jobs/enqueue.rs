@@ -13,7 +13,7 @@ use sqlx::types::Json;
 use std::time::Duration;
 
 /// How long a key stands for its job unless told otherwise.
-const KEY_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+const KEY_WINDOW: Duration = Duration::from_hours(24);
 
 impl Bugle {
     /// Prepares to enqueue a job; [`Enqueue::send`] or [`Enqueue::on`] writes it.

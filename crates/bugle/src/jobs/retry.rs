@@ -16,7 +16,7 @@ pub struct Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { base: Duration::from_secs(1), max: Duration::from_secs(15 * 60), jitter: 0.2 }
+        Self { base: Duration::from_secs(1), max: Duration::from_mins(15), jitter: 0.2 }
     }
 }
 

@@ -26,6 +26,20 @@ async fn a_killed_owners_server_stops_and_the_next_one_finds_the_data() {
 }
 
 #[tokio::test]
+async fn a_server_on_its_way_out_is_no_obstacle() {
+    let home = home();
+    let dir = home.path().join("postgres");
+    for _ in 0..4 {
+        let mut owner = Owner::spawn(Some(&dir));
+        owner.report();
+        owner.kill_9(); // and at once, while the lifeline is at work:
+        let server = Server::start(Options::at(&dir)).await.unwrap();
+        assert_eq!(ask(&server, "SELECT 'here'").await, "here");
+        server.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn an_orphaned_server_is_replaced() {
     let home = home();
     let dir = home.path().join("postgres");

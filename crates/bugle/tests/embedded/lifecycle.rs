@@ -137,6 +137,19 @@ async fn statement_statistics_answer_where_the_installation_has_them() {
 }
 
 #[tokio::test]
+async fn a_server_without_the_statistics_library_starts() {
+    let options = Options::ephemeral().setting("dynamic_library_path", "/nowhere");
+    let server = Server::start(options).await.unwrap();
+    assert!(!server.has_statement_statistics());
+    assert_eq!(ask(&server, "SHOW shared_preload_libraries").await, "");
+    server.stop().await.unwrap();
+
+    let options = Options::ephemeral().setting("shared_preload_libraries", "no_such_library");
+    let refused = Server::start(options).await.unwrap_err().to_string();
+    assert!(refused.contains("no_such_library"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_port_taken_meanwhile_is_told_and_a_named_one_is_used() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How long to wait for another migrator.
-const LOCK_WAIT: Duration = Duration::from_secs(120);
+const LOCK_WAIT: Duration = Duration::from_mins(2);
 /// How often to ask whether the other migrator is done.
 const LOCK_RETRY: Duration = Duration::from_millis(50);
 

@@ -1,0 +1,162 @@
+//! Bugle, broken on purpose: one safety taken out of the SQL of one place. Each must turn the checker red, or the checker proves nothing.
+//!
+//! The product has no switch for this: the functions of a test's own schema are read back from the database, changed and replaced.
+
+use bugle::Bugle;
+use sqlx::AssertSqlSafe;
+
+/// One safety to take out.
+#[derive(Debug, Clone, Copy)]
+pub struct Break {
+    /// What is broken, in words.
+    pub name: &'static str,
+    function: &'static str,
+    /// What is found once in the function, and what takes its place.
+    changes: &'static [(&'static str, &'static str)],
+    /// What else has to go, because it would catch the first.
+    also: &'static str,
+}
+
+/// Settling without the proof of a row and a lease: the job's number is enough.
+pub const ACK_WITHOUT_PROOF: Break = Break {
+    name: "ack without the row's key and the lease: a stale worker ends a job that somebody else holds",
+    function: "ack",
+    changes: &[(
+        "AND j.x = u.x AND j.id = u.id\n      AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)",
+        "AND j.id = u.id",
+    )],
+    also: "",
+};
+
+/// A claim that does not wait for another one.
+pub const CLAIM_WITHOUT_THE_LOCK: Break = Break {
+    name: "claim without the queue's lock, and without the cursor's key that would refuse it",
+    function: "claim",
+    changes: &[
+        ("PERFORM pg_advisory_xact_lock(bugle.claim_class(), p_queue);", ""),
+        ("    keep_x := '{}';\n", "    keep_x := '{}';\n    PERFORM pg_sleep(0.002);\n"),
+    ],
+    also: "ALTER TABLE bugle.cursor DROP CONSTRAINT cursor_pkey; CREATE INDEX ON bugle.cursor (queue, lane, gen)",
+};
+
+/// A cursor that forgets the transactions that were open when it passed.
+pub const CURSOR_WITHOUT_OPEN_TRANSACTIONS: Break = Break {
+    name: "the cursor forgets which transactions were open: late commits are lost",
+    function: "claim",
+    changes: &[(
+        "open_x := ARRAY(SELECT v FROM unnest(m.xip) AS v WHERE v > c.px AND v < m.xs[m.n]);",
+        "open_x := '{}';",
+    )],
+    also: "",
+};
+
+/// An expiry that costs nothing.
+pub const EXPIRY_NOT_COUNTED: Break = Break {
+    name: "an ended lease does not use up an attempt",
+    function: "sweep",
+    changes: &[(
+        "SELECT queue, lane, attempt + 1, id, enqueued_at, due_at, max_attempts, kind, key, payload FROM gone WHERE attempt + 1 < max_attempts",
+        "SELECT queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload FROM gone WHERE attempt + 1 < max_attempts",
+    )],
+    also: "",
+};
+
+/// A sweep that does not care whether the lease has ended.
+pub const SWEEP_BEFORE_THE_END: Break = Break {
+    name: "leases are swept before they end: two holders",
+    function: "sweep",
+    changes: &[("until <= clock_timestamp()\n", "until <= clock_timestamp() + interval '1 hour'\n")],
+    also: "",
+};
+
+/// An expired lease whose row vanishes while its jobs stay behind the cursor.
+pub const SWEEP_THAT_LOSES: Break = Break {
+    name: "the sweep removes the lease and leaves the jobs behind the cursor",
+    function: "sweep",
+    changes: &[
+        ("AND x <> ALL (l.skip)\n      FOR UPDATE SKIP LOCKED", "AND false\n      FOR UPDATE SKIP LOCKED"),
+        ("    IF FOUND THEN\n", "    IF false THEN\n"),
+    ],
+    also: "",
+};
+
+/// A due time that nobody waits for.
+pub const DUE_TOO_EARLY: Break = Break {
+    name: "jobs are moved a while before they are due",
+    function: "claim",
+    changes: &[
+        ("IF next_due <= claimed_at THEN", "IF next_due <= claimed_at + interval '100 milliseconds' THEN"),
+        (
+            "bugle.move_due(p_queue, p_due_from, greatest(p_n, 100)) > 0;",
+            "bugle.move_early(p_queue, p_due_from, greatest(p_n, 100)) > 0;",
+        ),
+    ],
+    also: "CREATE FUNCTION bugle.move_early(p_queue int, p_from timestamptz, p_most int) RETURNS int LANGUAGE plpgsql AS $$
+        BEGIN
+          UPDATE bugle.due SET due_at = clock_timestamp() WHERE queue = p_queue AND due_at > clock_timestamp() AND due_at <= clock_timestamp() + interval '100 milliseconds';
+          RETURN bugle.move_due(p_queue, p_from, p_most);
+        END $$",
+};
+
+/// Keys that are taken without looking who has them.
+pub const KEYS_IGNORED: Break = Break {
+    name: "a key that is taken is taken again",
+    function: "take_key",
+    changes: &[("    WHERE k.until <= clock_timestamp();", "    WHERE true;")],
+    also: "",
+};
+
+/// An ack that is answered with yes whatever happened.
+pub const ACK_ALWAYS_YES: Break = Break {
+    name: "an ack is answered with yes although the job was lost",
+    function: "ack",
+    changes: &[("SELECT g.id FROM gone g;", "SELECT g.id FROM gone g UNION SELECT unnest(p_id);")],
+    also: "",
+};
+
+/// A fail that hands out more attempts than there are.
+pub const ATTEMPTS_WITHOUT_END: Break = Break {
+    name: "a failed job is tried again although its attempts are used up",
+    function: "fail",
+    changes: &[(
+        "(u.retry_in IS NULL OR j.attempt + 1 >= j.max_attempts) AS out_of_attempts",
+        "(u.retry_in IS NULL) AS out_of_attempts",
+    )],
+    also: "",
+};
+
+/// A count that is not made.
+pub const ACKS_NOT_COUNTED: Break = Break {
+    name: "acks are not counted",
+    function: "ack",
+    changes: &[(
+        "SELECT p_queue, 4, count(*) FROM gone HAVING count(*) > 0",
+        "SELECT p_queue, 4, 0 FROM gone HAVING count(*) > 0",
+    )],
+    also: "",
+};
+
+impl Break {
+    /// Takes the safety out of the functions in the schema of `bugle`. Fails when the text is not there: then this break tests nothing.
+    pub async fn apply(&self, bugle: &Bugle) -> anyhow::Result<()> {
+        let schema = bugle.schema();
+        let definitions: Vec<String> = sqlx::query_scalar(include_str!("functions.sql"))
+            .bind(schema.as_str())
+            .bind(self.function)
+            .fetch_all(bugle.pool())
+            .await?;
+        let [definition] = &definitions[..] else {
+            anyhow::bail!("{} functions are called {}", definitions.len(), self.function)
+        };
+        let mut broken = definition.clone();
+        for (find, put) in self.changes {
+            let (find, put) = (schema.place_in(find), schema.place_in(put));
+            anyhow::ensure!(broken.matches(&find).count() == 1, "not once in {}: {find}", self.function);
+            broken = broken.replace(&find, &put);
+        }
+        for sql in [schema.place_in(self.also), broken] {
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(bugle.pool()).await?;
+        }
+        Ok(())
+    }
+}

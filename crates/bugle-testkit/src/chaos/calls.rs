@@ -1,0 +1,253 @@
+//! Bugle's calls, each recorded before it is sent and after it was answered.
+
+use crate::history::{Call, Event, Item, Op, RecorderClient};
+use bugle::jobs::{Claimed, Ended, Failure, Look, Queue, Receipt};
+use bugle::{Bugle, Error, JobId, Outcome};
+use chrono::{DateTime, Utc};
+use serde_json::value::RawValue;
+use sqlx::Connection as _;
+use std::time::Duration;
+
+/// A client whose every call goes into the history.
+#[derive(Clone)]
+pub struct Recorded {
+    /// The handle that the calls are made with.
+    pub bugle: Bugle,
+    /// The queue that they concern.
+    pub queue: Queue,
+    recorder: RecorderClient,
+    who: String,
+}
+
+/// Where a job is enqueued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Within {
+    /// A call of its own.
+    Call,
+    /// A transaction of the caller.
+    Transaction,
+}
+
+impl Recorded {
+    /// Calls by `who` on the queue `queue`.
+    pub async fn new(bugle: Bugle, queue: &str, recorder: RecorderClient, who: &str) -> anyhow::Result<Self> {
+        let queue = bugle.queue(queue).await?;
+        Ok(Self { bugle, queue, recorder, who: who.to_owned() })
+    }
+
+    fn invoke(&self, op: Op, items: Vec<Item>) -> std::io::Result<Call> {
+        self.recorder.invoke(Event::new(&self.who, op).queue(self.queue.name().as_str()).items(items))
+    }
+
+    /// Enqueues one job per mark, all due at `due`.
+    pub async fn enqueue(
+        &self,
+        marks: &[u64],
+        due: Option<DateTime<Utc>>,
+        max_attempts: u16,
+        within: Within,
+    ) -> anyhow::Result<Vec<JobId>> {
+        let items = marks
+            .iter()
+            .map(|mark| Item {
+                mark: Some(*mark),
+                due,
+                max_attempts: Some(max_attempts.into()),
+                ..Item::default()
+            })
+            .collect();
+        let call = self.invoke(Op::Enqueue, items)?;
+        let payloads = marks.iter().map(|mark| payload(*mark)).collect::<Result<_, _>>()?;
+        let mut jobs =
+            self.bugle.enqueue_many_raw(self.queue.name().as_str(), "k", payloads).max_attempts(max_attempts);
+        if let Some(due) = due {
+            jobs = jobs.due_at(due);
+        }
+        let answer = match within {
+            Within::Call => jobs.send().await,
+            Within::Transaction => self.in_transaction(jobs).await?,
+        };
+        match answer {
+            Ok(ids) => {
+                call.ok(|event| event.items(ids.iter().map(|id| Item::job(id.0))))?;
+                Ok(ids)
+            }
+            Err(error) => not_done(&call, &error).map(|()| Vec::new()),
+        }
+    }
+
+    /// The caller's own transaction: only its commit can be unknown.
+    async fn in_transaction(
+        &self,
+        jobs: bugle::jobs::enqueue::EnqueueMany<'_>,
+    ) -> anyhow::Result<Result<Vec<JobId>, Error>> {
+        let begun = async {
+            let mut connection = self.bugle.pool().acquire().await?;
+            let mut tx = connection.begin().await?;
+            // Whatever the error was: without a commit nothing happened.
+            let Ok(ids) = jobs.on(&mut *tx).await else { return Err(sqlx::Error::WorkerCrashed) };
+            Ok(tx.commit().await.map(|()| ids))
+        };
+        Ok(match begun.await {
+            Ok(Ok(ids)) => Ok(ids),
+            Ok(Err(error)) => Err(Error::Unknown(error)),
+            Err(error) => Err(Error::NoConnection(error)),
+        })
+    }
+
+    /// Enqueues one job with a key; `None` = the call was not answered with yes.
+    pub async fn enqueue_with_key(
+        &self,
+        mark: u64,
+        key: &str,
+        max_attempts: u16,
+    ) -> anyhow::Result<Option<JobId>> {
+        let item = Item {
+            mark: Some(mark),
+            key: Some(key.into()),
+            max_attempts: Some(max_attempts.into()),
+            ..Item::default()
+        };
+        let call = self.invoke(Op::Enqueue, vec![item])?;
+        let job = self
+            .bugle
+            .enqueue_raw(self.queue.name().as_str(), "k", payload(mark)?)
+            .key(key)
+            .max_attempts(max_attempts);
+        match job.send().await {
+            Ok(id) => {
+                call.ok(|event| event.items([Item::job(id.0)]))?;
+                Ok(Some(id))
+            }
+            Err(error) => not_done(&call, &error).map(|()| None),
+        }
+    }
+
+    /// Claims, looking again every `poll` until something is there or `patience` is over. One look that fails ends it.
+    pub async fn claim(
+        &self,
+        most: u32,
+        lease: Duration,
+        poll: Duration,
+        patience: Duration,
+    ) -> anyhow::Result<Option<Look>> {
+        let call = self.invoke(Op::Claim, Vec::new())?;
+        let begun = tokio::time::Instant::now();
+        loop {
+            match self.queue.claim(&self.who, most, lease).await {
+                Ok(look) if look.jobs.is_empty() && begun.elapsed() < patience => {
+                    tokio::time::sleep(look.look_again_in.unwrap_or(Duration::MAX).min(poll)).await;
+                }
+                Ok(look) => {
+                    call.ok(|event| event.db_now(look.claimed_at).items(look.jobs.iter().map(handed_out)))?;
+                    return Ok(Some(look));
+                }
+                Err(error) => return not_done(&call, &error).map(|()| None),
+            }
+        }
+    }
+
+    /// Acks; `None` = not answered with yes.
+    pub async fn ack(&self, receipts: &[Receipt], closed: &[i64]) -> anyhow::Result<Option<usize>> {
+        let call = self.invoke(Op::Ack, items(receipts))?;
+        let answer = self.queue.ack(receipts, closed).await;
+        answered(&call, receipts, answer)
+    }
+
+    /// Releases.
+    pub async fn release(&self, receipts: &[Receipt], closed: &[i64]) -> anyhow::Result<Option<usize>> {
+        let call = self.invoke(Op::Release, items(receipts))?;
+        let answer = self.queue.release(receipts, closed).await;
+        answered(&call, receipts, answer)
+    }
+
+    /// Fails, to be tried again in a moment.
+    pub async fn fail(&self, receipts: &[Receipt], closed: &[i64]) -> anyhow::Result<Option<usize>> {
+        let call = self.invoke(Op::Fail, items(receipts))?;
+        let retry_in = Some(Duration::from_millis(20));
+        let failures: Vec<_> = receipts
+            .iter()
+            .map(|r| Failure { receipt: *r, code: "boom".into(), message: "boom".into(), retry_in })
+            .collect();
+        let answer = self.queue.fail(&failures, closed).await;
+        answered(&call, receipts, answer.map(|ended| ended.iter().map(|Ended { id, .. }| *id).collect()))
+    }
+
+    /// Renews one lease.
+    pub async fn renew(&self, token: i64) -> anyhow::Result<()> {
+        let item = |token| Item { token: Some(token), ..Item::default() };
+        let call = self.invoke(Op::Renew, vec![item(token)])?;
+        match self.queue.renew(&self.who, &[token]).await {
+            Ok(held) if held.is_empty() => call.refused(|event| event.items([item(token)]))?,
+            Ok(held) => call.ok(|event| {
+                event.items(
+                    held.iter().map(|(token, until)| Item { lease_until: Some(*until), ..item(*token) }),
+                )
+            })?,
+            Err(error) => not_done(&call, &error)?,
+        }
+        Ok(())
+    }
+
+    /// Cancels.
+    pub async fn cancel(&self, id: JobId) -> anyhow::Result<()> {
+        let call = self.invoke(Op::Cancel, vec![Item::job(id.0)])?;
+        match self.bugle.cancel_job(id).await {
+            Ok(Some(_)) => call.ok(|event| event.items([Item::job(id.0)]))?,
+            Ok(None) => call.refused(|event| event.items([Item::job(id.0)]).cause("no such open job"))?,
+            Err(error) => not_done(&call, &error)?,
+        }
+        Ok(())
+    }
+}
+
+fn payload(mark: u64) -> serde_json::Result<Box<RawValue>> {
+    RawValue::from_string(mark.to_string())
+}
+
+fn handed_out(job: &Claimed) -> Item {
+    Item {
+        mark: job.payload.get().parse().ok(),
+        key: job.key.as_deref().map(Into::into),
+        x: Some(job.receipt.row()),
+        attempt: Some(job.attempt.into()),
+        max_attempts: Some(job.max_attempts.into()),
+        due: Some(job.due_at),
+        lease_until: Some(job.lease_until),
+        ..Item::job(job.id.0).token(job.receipt.token())
+    }
+}
+
+fn items(receipts: &[Receipt]) -> Vec<Item> {
+    receipts.iter().map(|r| Item::job(r.id().0).token(r.token())).collect()
+}
+
+/// Records which of the jobs were settled and which were refused.
+fn answered(
+    call: &Call,
+    receipts: &[Receipt],
+    answer: Result<Vec<JobId>, Error>,
+) -> anyhow::Result<Option<usize>> {
+    match answer {
+        Ok(ended) => {
+            let (ok, lost): (Vec<Receipt>, Vec<Receipt>) =
+                receipts.iter().partition(|r| ended.contains(&r.id()));
+            if !ok.is_empty() {
+                call.ok(|event| event.items(items(&ok)))?;
+            }
+            if !lost.is_empty() {
+                call.refused(|event| event.items(items(&lost)).cause("lost or cancelled"))?;
+            }
+            Ok(Some(ok.len()))
+        }
+        Err(error) => not_done(call, &error).map(|()| None),
+    }
+}
+
+fn not_done(call: &Call, error: &Error) -> anyhow::Result<()> {
+    match error.outcome() {
+        Outcome::Refused => call.refused(|event| event.cause(&error.to_string()))?,
+        Outcome::Unknown => call.unknown(&error.to_string())?,
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Chaos: producers and workers in processes of their own, faults while they are at work, and a verdict afterwards.
+//!
+//! A [`Run`] has a place in a database, a recorder and any number of [`Node`]s. The test breaks something, heals it, and calls
+//! [`Run::finish`]: what is left is drained, the tables are read, and the checker judges what every client saw.
+
+mod books;
+pub mod broken;
+mod calls;
+mod node;
+mod producer;
+mod run;
+mod worker;
+
+pub use books::read as read_books;
+pub use calls::Recorded;
+pub use node::{Config, Node, Role, main as node_main};
+pub use run::{Run, seconds, seed};

@@ -1,0 +1,148 @@
+//! A producer or a worker in a process of its own, so that it can be killed.
+
+use super::calls::Recorded;
+use super::{producer, worker};
+use crate::history::RecorderClient;
+use anyhow::Context as _;
+use bugle::Bugle;
+use bugle::name::SchemaName;
+use bugle::pg::migrate::Policy;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgPoolOptions;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Enqueues and cancels.
+    Producer,
+    /// Claims and settles.
+    Worker,
+}
+
+/// Everything a node needs to know; handed over as JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Config {
+    /// What it does.
+    pub role: Role,
+    /// Its name in the history; another one for each incarnation.
+    pub who: String,
+    /// Unlike those of all other nodes of the run.
+    pub number: u32,
+    /// The database, perhaps through a proxy.
+    pub url: String,
+    /// The schema.
+    pub schema: String,
+    /// The queue.
+    pub queue: String,
+    /// The recorder's socket.
+    pub recorder: PathBuf,
+    /// The lease of a worker's claims, in milliseconds.
+    pub lease_ms: u64,
+    /// Where its random choices begin.
+    pub seed: u64,
+}
+
+/// A running node. Killed when dropped.
+pub struct Node {
+    /// Its name in the history.
+    pub who: String,
+    child: Child,
+}
+
+impl Node {
+    /// Starts one; `crash_point` makes it die there.
+    pub fn start(program: &str, config: &Config, crash_point: Option<&str>) -> anyhow::Result<Self> {
+        let mut command = Command::new(program);
+        command.arg(serde_json::to_string(config)?).stdin(Stdio::piped());
+        if let Some(point) = crash_point {
+            // Dying on purpose: its last words would only confuse.
+            command.env("BUGLE_CRASH_POINT", point).stderr(Stdio::null());
+        }
+        let child = command.spawn().with_context(|| format!("starting {program}"))?;
+        Ok(Self { who: config.who.clone(), child })
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).with_context(|| format!("signalling {}", self.who))
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Lets it finish the call it is at, and waits until it is gone.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        drop(self.child.stdin.take());
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The whole of the program `chaos-node`.
+pub async fn main() -> anyhow::Result<()> {
+    let config = std::env::args().nth(1).context("the configuration is missing")?;
+    let config: Config = serde_json::from_str(&config)?;
+    let stop = CancellationToken::new();
+    // A thread of its own: tokio's standard input would keep the process from ending.
+    std::thread::spawn({
+        let stop = stop.clone();
+        move || {
+            // Closed by the test when it wants an end, and by the system when the test is gone.
+            let _ = std::io::stdin().read(&mut [0]);
+            stop.cancel();
+        }
+    });
+    work(&config, &stop).await
+}
+
+async fn work(config: &Config, stop: &CancellationToken) -> anyhow::Result<()> {
+    let recorder = RecorderClient::connect(&config.recorder)?;
+    let client = loop {
+        match connect(config, recorder.clone()).await {
+            Ok(client) => break client,
+            Err(error) if stop.is_cancelled() => return Err(error),
+            // The server may be down just now.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    };
+    match config.role {
+        Role::Producer => producer::run(client, config.number, config.seed, stop).await,
+        Role::Worker => worker::run(client, Duration::from_millis(config.lease_ms), config.seed, stop).await,
+    }
+}
+
+async fn connect(config: &Config, recorder: RecorderClient) -> anyhow::Result<Recorded> {
+    let pool = PgPoolOptions::new()
+        .max_connections(2)
+        .acquire_timeout(Duration::from_secs(5))
+        .connect(&config.url)
+        .await?;
+    let schema = SchemaName::parse(&config.schema)?;
+    let options = bugle::Options { schema, migrate: Policy::Verify, ..bugle::Options::default() };
+    let bugle = Bugle::new(pool, options).await?;
+    Recorded::new(bugle, &config.queue, recorder, &config.who).await
+}

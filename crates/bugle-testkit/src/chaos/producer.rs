@@ -1,0 +1,67 @@
+//! A producer: enqueues in every way there is, cancels now and then, never stops by itself.
+
+use super::calls::{Recorded, Within};
+use bugle::JobId;
+use chrono::{TimeDelta, Utc};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Most jobs that wait; beyond it the producer waits too, so that a run can be drained in time.
+const OPEN_JOBS_MAX: i64 = 500;
+
+/// Produces until told to stop. `number` makes its marks unlike those of other producers and incarnations.
+pub(super) async fn run(
+    client: Recorded,
+    number: u32,
+    seed: u64,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut mark = u64::from(number) << 32;
+    let mut mine: Vec<JobId> = Vec::new();
+    while !stop.is_cancelled() {
+        let max_attempts = [1, 3, 5, 20][rng.random_range(0..4)];
+        let mut next = |n: usize| -> Vec<u64> {
+            (0..n)
+                .map(|_| {
+                    mark += 1;
+                    mark
+                })
+                .collect()
+        };
+        match rng.random_range(0..10) {
+            0..=3 => {
+                // The same key until the answer is yes: whatever happened before, there is one job.
+                let key = format!("{number}-{}", next(1)[0]);
+                while !stop.is_cancelled()
+                    && client.enqueue_with_key(next(1)[0], &key, max_attempts).await?.is_none()
+                {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+            way @ 4..=8 => {
+                let n = rng.random_range(1..=10);
+                let within = if way < 6 { Within::Transaction } else { Within::Call };
+                let due = rng
+                    .random_bool(0.3)
+                    .then(|| Utc::now() + TimeDelta::milliseconds(rng.random_range(0..300)));
+                mine.extend(client.enqueue(&next(n), due, max_attempts, within).await?);
+            }
+            _ => {
+                if let Some(id) = mine.pop() {
+                    client.cancel(id).await?;
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(rng.random_range(0..20))).await;
+        while let Ok(queues) = client.bugle.list_queues().await
+            && queues.iter().map(|q| q.ready).sum::<i64>() > OPEN_JOBS_MAX
+            && !stop.is_cancelled()
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    Ok(())
+}

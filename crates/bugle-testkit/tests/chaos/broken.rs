@@ -1,0 +1,43 @@
+//! A system broken on purpose: the same run as the others, one safety less, and the checker must say so.
+use crate::place::{Nodes, shared_run};
+use bugle_testkit::chaos::broken::{self, Break};
+use bugle_testkit::checker::Rule;
+use std::time::Duration;
+
+/// Red by one of these rules within some seconds of ordinary work.
+async fn is_red(safety: Break, rules: &[Rule]) {
+    let (db, mut run) = shared_run().await;
+    safety.apply(&run.bugle).await.unwrap();
+    run.drain_max = Duration::from_secs(3);
+    let nodes = Nodes::start(&mut run, db.url(), 3, 4);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
+    let found = report.broken_rules();
+    assert!(
+        rules.iter().any(|rule| found.contains(rule)),
+        "{}: wanted one of {rules:?}, found {found:?}",
+        safety.name
+    );
+}
+
+macro_rules! breaks {
+    ($($test:ident: $safety:ident => $($rule:ident)|+;)*) => {
+        $(#[tokio::test]
+        async fn $test() {
+            is_red(broken::$safety, &[$(Rule::$rule),+]).await;
+        })*
+    };
+}
+
+breaks! {
+    an_ack_without_proof_is_found: ACK_WITHOUT_PROOF => I6;
+    a_claim_without_the_lock_is_found: CLAIM_WITHOUT_THE_LOCK => I4 | I5;
+    a_cursor_that_forgets_is_found: CURSOR_WITHOUT_OPEN_TRANSACTIONS => I1;
+    an_expiry_that_is_not_counted_is_found: EXPIRY_NOT_COUNTED => I10;
+    a_sweep_before_the_end_is_found: SWEEP_BEFORE_THE_END => I5;
+    a_sweep_that_loses_is_found: SWEEP_THAT_LOSES => I1;
+    a_job_moved_too_early_is_found: DUE_TOO_EARLY => I9;
+    an_ack_that_always_says_yes_is_found: ACK_ALWAYS_YES => I6 | I7;
+    attempts_without_end_are_found: ATTEMPTS_WITHOUT_END => I11;
+    acks_that_are_not_counted_are_found: ACKS_NOT_COUNTED => I14;
+}

@@ -1,0 +1,9 @@
+//! The fault matrix: each row breaks something while producers and workers are at work, heals it, drains, and lets the checker judge.
+//!
+//! Short by default; `BUGLE_CHAOS_SECONDS` makes every row longer, `BUGLE_SEED` repeats one.
+mod broken;
+mod crash_points;
+mod keys;
+mod place;
+mod processes;
+mod server;

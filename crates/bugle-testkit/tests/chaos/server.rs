@@ -1,0 +1,101 @@
+//! Rows 6, 7, 11 and 15: connections and servers that die.
+use crate::place::{LEASE, NODE, Nodes, again_and_again, demand, shared_run};
+use bugle::Bugle;
+use bugle_testkit::chaos::{Run, seconds};
+use bugle_testkit::history::FaultKind;
+use bugle_testkit::postgres::TestServer;
+use bugle_testkit::proxy::{Fault, Proxy};
+use std::time::Duration;
+
+/// A backend of one of the nodes.
+const SOME_BACKEND: &str = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1";
+
+#[tokio::test]
+async fn row_6_a_killed_backend_takes_all_connections_and_nothing_is_lost() {
+    let server = TestServer::own().await.unwrap();
+    let pool = server.pool().unwrap();
+    let bugle = Bugle::new(pool.clone(), bugle::Options::default()).await.unwrap();
+    let mut run = Run::new(bugle, NODE, LEASE).unwrap();
+    let nodes = Nodes::start(&mut run, &server.url().unwrap(), 2, 3);
+    let nemesis = run.nemesis();
+    again_and_again(seconds(5), Duration::from_millis(1500), async || {
+        let Ok(Some(pid)) = sqlx::query_scalar::<_, i32>(SOME_BACKEND).fetch_optional(&pool).await else {
+            return;
+        };
+        let window = nemesis.fault(FaultKind::BackendKilled, None).unwrap();
+        server.kill_backend(pid).unwrap();
+        // PostgreSQL restarts all its backends.
+        while sqlx::query("SELECT 1").execute(&pool).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        window.end().unwrap();
+    })
+    .await;
+    let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
+    demand(&report, &FaultKind::BackendKilled, 2, 1);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn row_7_a_killed_postmaster_comes_back_with_everything_that_was_accepted() {
+    let mut server = TestServer::own().await.unwrap();
+    let bugle = Bugle::new(server.pool().unwrap(), bugle::Options::default()).await.unwrap();
+    let mut run = Run::new(bugle, NODE, LEASE).unwrap();
+    let nodes = Nodes::start(&mut run, &server.url().unwrap(), 2, 3);
+    let nemesis = run.nemesis();
+    again_and_again(seconds(6), Duration::from_millis(1200), async || {
+        let window = nemesis.fault(FaultKind::ServerCrash, None).unwrap();
+        server.crash().await.unwrap();
+        server.restart().await.unwrap();
+        window.end().unwrap();
+    })
+    .await;
+    let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
+    demand(&report, &FaultKind::ServerCrash, 2, 1);
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn row_11_terminated_backends_lose_nothing() {
+    let (db, mut run) = shared_run().await;
+    let url = format!("{}?application_name={}_node", db.url(), db.name());
+    let nodes = Nodes::start(&mut run, &url, 2, 3);
+    let nemesis = run.nemesis();
+    let terminate =
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1";
+    again_and_again(seconds(4), Duration::from_millis(150), async || {
+        let window = nemesis.fault(FaultKind::BackendTerminated, None).unwrap();
+        sqlx::query(terminate).bind(format!("{}_node", db.name())).execute(db.pool()).await.unwrap();
+        window.end().unwrap();
+    })
+    .await;
+    let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
+    demand(&report, &FaultKind::BackendTerminated, 5, 1);
+}
+
+#[tokio::test]
+async fn row_15_a_cut_between_commit_and_its_answer_is_unknown_and_a_key_makes_it_one_job() {
+    let (db, mut run) = shared_run().await;
+    let server = format!("{}:{}", db.connect_options().get_host(), db.connect_options().get_port());
+    let proxy = Proxy::start(server.parse().unwrap()).await.unwrap();
+    let url = db.url().replacen(&server, &proxy.addr().to_string(), 1);
+    assert_ne!(url, db.url());
+    let nodes = Nodes::start(&mut run, &url, 2, 3);
+    let nemesis = run.nemesis();
+    let mut cuts = Vec::new();
+    again_and_again(seconds(4), Duration::from_millis(100), async || {
+        let window = nemesis.fault(FaultKind::CutAfterCommit, None).unwrap();
+        let statement = ["enqueue(", "enqueue_many(", "COMMIT", ".ack(", ".claim(", ".fail(", ".release("]
+            [cuts.len() % 7];
+        let cut = proxy.set(Fault::cut_after_answer(statement).next(1));
+        let _ = tokio::time::timeout(Duration::from_millis(300), cut.has_hit(1)).await;
+        cut.lift();
+        cuts.push(cut.hits());
+        window.end().unwrap();
+    })
+    .await;
+    let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
+    let hits: u64 = cuts.iter().sum();
+    assert!(hits >= 5, "only {hits} answers were cut off");
+    demand(&report, &FaultKind::CutAfterCommit, 5, hits / 2);
+}

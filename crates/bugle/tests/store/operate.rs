@@ -1,0 +1,79 @@
+//! What people do to single jobs.
+use crate::fixture::{Fixture, ids, raw};
+use bugle::JobId;
+use bugle::jobs::State;
+use bugle::jobs::inspect::Filter;
+use sqlx::Connection as _;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_cancelled_job_never_starts() {
+    let f = Fixture::new().await;
+    let sent = f.enqueue(2).await;
+    let later = f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_secs(60)).send().await.unwrap();
+    assert_eq!(f.bugle.cancel_job(sent[0]).await.unwrap(), Some(State::Ready));
+    assert_eq!(f.bugle.cancel_job(later).await.unwrap(), Some(State::Scheduled));
+    assert_eq!(f.bugle.cancel_job(later).await.unwrap(), None, "it has ended");
+    assert_eq!(ids(&f.claim(10).await.jobs), sent[1..]);
+    assert_eq!(f.counts().await, "leased 1, cancelled 2");
+}
+
+#[tokio::test]
+async fn a_cancel_waits_for_a_claim_under_way_and_then_knows() {
+    let f = Fixture::new().await;
+    let sent = f.enqueue(1).await;
+    let mut session = f.session().await;
+    let mut tx = session.begin().await.unwrap();
+    sqlx::raw_sql(f.db.sql("SELECT bugle.claim(1, 1, 'w', 10, '1 minute')").unwrap())
+        .execute(&mut *tx)
+        .await
+        .unwrap();
+    let bugle = f.bugle.clone();
+    let id = sent[0];
+    let cancel = tokio::spawn(async move { bugle.cancel_job(id).await.unwrap() });
+    while !f.one::<bool>("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid = bugle.claim_class()::bit(32)::bigint::oid)").await {
+        tokio::task::yield_now().await;
+    }
+    tx.commit().await.unwrap();
+    assert_eq!(cancel.await.unwrap(), Some(State::Leased), "it had started before it was cancelled");
+    assert_eq!(f.counts().await, "cancelled 1");
+}
+
+#[tokio::test]
+async fn a_scheduled_or_dead_job_can_be_tried_now() {
+    let f = Fixture::new().await;
+    let later = f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_secs(60)).send().await.unwrap();
+    let dead = f.bugle.enqueue_raw("q", "k", raw("1")).max_attempts(1).send().await.unwrap();
+    f.claim_and_let_expire(10).await;
+    f.queue.sweep().await.unwrap();
+    assert_eq!(f.counts().await, "scheduled 1, dead 1");
+    assert_eq!(f.bugle.retry_job(later).await.unwrap(), Some(State::Scheduled));
+    assert_eq!(f.bugle.retry_job(dead).await.unwrap(), Some(State::Dead));
+    assert_eq!(f.bugle.retry_job(dead).await.unwrap(), None);
+    let look = f.claim(10).await;
+    assert_eq!(ids(&look.jobs), [later, dead]);
+    assert_eq!(look.jobs[1].attempt, 1, "a dead job begins anew");
+    assert_eq!(f.counts().await, "leased 2");
+}
+
+#[tokio::test]
+async fn jobs_can_be_listed_and_shown() {
+    let f = Fixture::new().await;
+    let sent = f.enqueue(3).await;
+    f.bugle.enqueue_raw("other", "x", raw("{\"a\":1}")).key("my-key").send().await.unwrap();
+    let look = f.claim(1).await;
+    let all = f.bugle.list_jobs(&Filter::default(), 10).await.unwrap();
+    assert_eq!(all.len(), 4);
+    let ready = Filter { queue: Some("q".into()), state: Some(State::Ready), kind: Some("k".into()) };
+    let listed = f.bugle.list_jobs(&ready, 10).await.unwrap();
+    assert_eq!(listed.iter().map(|r| r.id).collect::<Vec<_>>(), [sent[2], sent[1]], "newest first");
+    let held = f.bugle.show_job(look.jobs[0].id).await.unwrap().unwrap();
+    assert_eq!((held.row.state.as_str(), held.worker.as_deref()), ("leased", Some("w")));
+    assert!(held.lease_until.is_some());
+    assert!(f.bugle.show_job(JobId(999_999)).await.unwrap().is_none());
+    let queues = f.bugle.list_queues().await.unwrap();
+    assert_eq!(
+        queues.iter().map(|q| (q.name.as_str(), q.ready, q.leased)).collect::<Vec<_>>(),
+        [("other", 1, 0), ("q", 2, 1)]
+    );
+}

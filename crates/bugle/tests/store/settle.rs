@@ -1,0 +1,126 @@
+//! Ending what was claimed, and what an old receipt is worth.
+use crate::fixture::{Fixture, ids, raw, receipts};
+use bugle::JobId;
+use bugle::jobs::{Claimed, Ended, Failure, State};
+use std::time::Duration;
+
+fn failed(job: &Claimed, retry_in: Option<Duration>) -> Failure {
+    Failure { receipt: job.receipt, code: "io".into(), message: "no route\0".into(), retry_in }
+}
+
+#[tokio::test]
+async fn an_acked_job_is_done_and_stays_done() {
+    let f = Fixture::new().await;
+    let sent = f.enqueue(3).await;
+    let look = f.claim(10).await;
+    assert_eq!(f.queue.ack(&receipts(&look.jobs), &[look.token]).await.unwrap().len(), 3);
+    assert!(f.queue.ack(&receipts(&look.jobs), &[]).await.unwrap().is_empty(), "a receipt works once");
+    assert!(f.claim(10).await.jobs.is_empty());
+    assert_eq!(f.one::<i64>("SELECT count(*) FROM bugle.lease").await, 0, "the lease is closed");
+    assert_eq!(f.counts().await, "done 3");
+    let shown = f.bugle.show_job(sent[0]).await.unwrap().unwrap();
+    assert_eq!((shown.row.state.as_str(), shown.row.attempt), ("done", 1));
+}
+
+#[tokio::test]
+async fn an_old_receipt_ends_nothing_once_the_job_was_handed_out_again() {
+    let f = Fixture::new().await;
+    f.enqueue(1).await;
+    let old = f.claim_and_let_expire(1).await;
+    f.queue.sweep().await.unwrap();
+    let new = f.claim(1).await;
+    assert!(f.queue.ack(&receipts(&old.jobs), &[]).await.unwrap().is_empty());
+    assert!(f.queue.release(&receipts(&old.jobs), &[]).await.unwrap().is_empty());
+    assert!(f.queue.fail(&[failed(&old.jobs[0], None)], &[]).await.unwrap().is_empty());
+    assert!(f.queue.renew("w", &[old.token]).await.unwrap().is_empty());
+    assert_eq!(f.counts().await, "leased 1");
+    assert_eq!(
+        f.queue.ack(&receipts(&new.jobs), &[]).await.unwrap(),
+        ids(&new.jobs),
+        "the new holder's ack stands"
+    );
+}
+
+#[tokio::test]
+async fn a_receipt_without_its_lease_ends_nothing() {
+    // After a crash of the server a claim may be forgotten: the row is as it was, and only the newer lease counts.
+    let f = Fixture::new().await;
+    f.enqueue(1).await;
+    let look = f.claim(1).await;
+    f.execute("DELETE FROM bugle.lease").await;
+    assert!(f.queue.ack(&receipts(&look.jobs), &[]).await.unwrap().is_empty());
+    assert!(f.queue.release(&receipts(&look.jobs), &[]).await.unwrap().is_empty());
+    assert!(f.queue.fail(&[failed(&look.jobs[0], None)], &[]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_failed_job_comes_back_later_and_is_dead_after_its_last_attempt() {
+    let f = Fixture::new().await;
+    let id = f.bugle.enqueue_raw("q", "k", raw("1")).max_attempts(2).send().await.unwrap();
+    let look = f.claim(1).await;
+    let ended = f.queue.fail(&[failed(&look.jobs[0], Some(Duration::ZERO))], &[look.token]).await.unwrap();
+    assert_eq!(ended, [Ended { id, state: State::Scheduled }]);
+    assert_eq!(f.counts().await, "scheduled 1");
+    let second = loop {
+        let look = f.claim(1).await;
+        if !look.jobs.is_empty() {
+            break look;
+        }
+    };
+    assert_eq!(second.jobs[0].attempt, 2);
+    let ended =
+        f.queue.fail(&[failed(&second.jobs[0], Some(Duration::ZERO))], &[second.token]).await.unwrap();
+    assert_eq!(ended, [Ended { id, state: State::Dead }]);
+    assert_eq!(f.counts().await, "dead 1");
+    let shown = f.bugle.show_job(id).await.unwrap().unwrap();
+    assert_eq!(shown.failures.len(), 2);
+    assert_eq!(shown.failures[1].message, "no route\u{fffd}", "NUL cannot be stored");
+    assert_eq!(shown.failures[1].worker, "w");
+}
+
+#[tokio::test]
+async fn a_hopeless_job_is_dead_at_once() {
+    let f = Fixture::new().await;
+    f.enqueue(1).await;
+    let look = f.claim(1).await;
+    let ended = f.queue.fail(&[failed(&look.jobs[0], None)], &[look.token]).await.unwrap();
+    assert_eq!(ended[0].state, State::Dead);
+}
+
+#[tokio::test]
+async fn a_released_job_is_ready_at_once_and_its_attempt_not_counted() {
+    let f = Fixture::new().await;
+    let sent = f.enqueue(2).await;
+    let look = f.claim(10).await;
+    assert_eq!(f.queue.release(&receipts(&look.jobs), &[look.token]).await.unwrap(), sent);
+    assert_eq!(f.counts().await, "ready 2");
+    let again = f.claim(10).await;
+    assert_eq!(ids(&again.jobs), sent);
+    assert!(again.jobs.iter().all(|j| j.attempt == 1));
+}
+
+#[tokio::test]
+async fn part_of_a_claim_can_be_settled_in_any_order() {
+    let f = Fixture::new().await;
+    f.enqueue(6).await;
+    let look = f.claim(10).await;
+    let r = receipts(&look.jobs);
+    f.queue.ack(&[r[4], r[1]], &[]).await.unwrap();
+    f.queue.release(&[r[0]], &[]).await.unwrap();
+    f.queue.fail(&[failed(&look.jobs[5], Some(Duration::from_secs(60)))], &[]).await.unwrap();
+    assert_eq!(f.counts().await, "scheduled 1, ready 1, leased 2, done 2");
+    f.expire(look.token).await;
+    assert_eq!(f.queue.sweep().await.unwrap(), 2, "exactly what was left of it");
+    assert_eq!(f.counts().await, "scheduled 1, ready 3, done 2");
+}
+
+#[tokio::test]
+async fn a_cancelled_job_cannot_be_acked() {
+    let f = Fixture::new().await;
+    f.enqueue(1).await;
+    let look = f.claim(1).await;
+    assert_eq!(f.bugle.cancel_job(look.jobs[0].id).await.unwrap(), Some(State::Leased));
+    assert!(f.queue.ack(&receipts(&look.jobs), &[]).await.unwrap().is_empty());
+    assert_eq!(f.counts().await, "cancelled 1");
+    assert_eq!(f.bugle.cancel_job(JobId(999_999)).await.unwrap(), None);
+}
