@@ -150,15 +150,18 @@ async fn one(args: &Args, bugle: &Bugle, payload: Box<RawValue>) -> Result<JobId
 async fn many(
     args: &Args,
     bugle: &Bugle,
-    mut lines: Box<dyn BufRead + Send>,
+    lines: Box<dyn BufRead + Send>,
     bytes: Option<u64>,
 ) -> Result<Vec<JobId>, Failure> {
     let progress = progress_bar(bytes);
+    let mut lines = Lines { source: lines, number: 0, progress: progress.clone() };
     let mut tx = bugle.pool().begin().await?;
     let mut ids = Vec::new();
-    let mut number = 0;
     loop {
-        let batch = read_batch(&mut lines, &mut number, &progress)?;
+        // Elsewhere, because a pipe may be silent for long and Ctrl-C must be heard meanwhile.
+        let read = tokio::task::spawn_blocking(move || lines.batch().map(|batch| (batch, lines))).await;
+        let batch;
+        (batch, lines) = read.map_err(|e| Failure::system("read the payloads", &e.into()))??;
         if batch.is_empty() {
             break;
         }
@@ -187,29 +190,36 @@ async fn many(
     Ok(ids)
 }
 
-fn read_batch(
-    lines: &mut Box<dyn BufRead + Send>,
-    number: &mut u64,
-    progress: &ProgressBar,
-) -> Result<Vec<Box<RawValue>>, Failure> {
-    let mut batch = Vec::with_capacity(BATCH);
-    let mut line = String::new();
-    while batch.len() < BATCH {
-        line.clear();
-        *number += 1;
-        let read = lines.read_line(&mut line).map_err(|error| {
-            Failure::user(format!("line {number} cannot be read: {error}; nothing was written"))
-        })?;
-        if read == 0 {
-            break;
+/// A file of payloads, read line by line.
+struct Lines {
+    source: Box<dyn BufRead + Send>,
+    number: u64,
+    progress: ProgressBar,
+}
+
+impl Lines {
+    /// The next payloads; none at the end.
+    fn batch(&mut self) -> Result<Vec<Box<RawValue>>, Failure> {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut line = String::new();
+        while batch.len() < BATCH {
+            line.clear();
+            self.number += 1;
+            let number = self.number;
+            let read = self.source.read_line(&mut line).map_err(|error| {
+                Failure::user(format!("line {number} cannot be read: {error}; nothing was written"))
+            })?;
+            if read == 0 {
+                break;
+            }
+            self.progress.inc(u64::try_from(read).unwrap_or_default());
+            if !line.trim().is_empty() {
+                let what = format!("payload of line {number}");
+                batch.push(parse(&what, &line).map_err(|failure| failure.after("nothing was written"))?);
+            }
         }
-        progress.inc(u64::try_from(read).unwrap_or_default());
-        if !line.trim().is_empty() {
-            let what = format!("payload of line {number}");
-            batch.push(parse(&what, &line).map_err(|failure| failure.after("nothing was written"))?);
-        }
+        Ok(batch)
     }
-    Ok(batch)
 }
 
 /// On standard error, and only when that is a terminal.

@@ -34,6 +34,7 @@ const CASES: &[(&[&str], &str)] = &[
     (&["work", "--queue", "q", "--concurrency", "0", "--exec", "true"], "1..=1000"),
     (&["work", "--queue", "q", "--lease", "1ms", "--until-empty", "--exec", "true"], "lease is 1ms"),
     (&["work", "--queue", "q"], "--exec"),
+    (&["queue", "ls", "--database-url", "http://db/app"], "does not begin with postgres://"),
     (&["demo", "--rate", "-1"], "-1"),
     (&["frobnicate"], "frobnicate"),
     (&[], "Usage"),

@@ -18,6 +18,9 @@ use std::io::Read as _;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
+/// Longer than any job of the demo.
+const DRAIN: Duration = Duration::from_secs(4);
+
 /// What a line of measurement begins with.
 pub(super) const PICKED_UP: &str = "picked up after ";
 
@@ -82,6 +85,9 @@ pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
             let mut nothing = [0; 1];
             while let Ok(1..) = std::io::stdin().read(&mut nothing) {}
             stop.cancel();
+            // A parent that was killed has taken its database along: what cannot be settled is left to the end of its lease.
+            std::thread::sleep(DRAIN + Duration::from_secs(2));
+            std::process::exit(i32::from(Exit::Server.code()));
         }
     });
     let place = Place::open(global, Stay::Long).await?;
@@ -93,7 +99,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
         .concurrency(args.concurrency)
         .lease(LEASE)
         .poll(Duration::from_millis(20))
-        .drain(Duration::from_secs(4)) // longer than any job of the demo
+        .drain(DRAIN)
         .backoff(Backoff { base: Duration::from_millis(500), max: Duration::from_secs(4), jitter: 0.2 })
         .handle_any(move |claimed: Claimed, ctx: Ctx| async move {
             // The lease begins when the job is claimed, and its end was read with the job.
