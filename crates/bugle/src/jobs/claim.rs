@@ -180,7 +180,7 @@ fn check_most(most: u32) -> Result<i32, Error> {
     })
 }
 
-fn check_lease(lease: Duration) -> Result<sqlx::postgres::types::PgInterval, Error> {
+pub(super) fn check_lease(lease: Duration) -> Result<sqlx::postgres::types::PgInterval, Error> {
     if lease < Duration::from_millis(LEASE_MILLISECONDS_MIN) || lease > Duration::from_secs(LEASE_SECONDS_MAX)
     {
         return Err(Error::Invalid {

@@ -259,7 +259,8 @@ fn payload<J: Serialize>(kind: &str, job: &J) -> Result<Box<RawValue>, Error> {
     check_payload(raw)
 }
 
-fn check_payload(raw: Box<RawValue>) -> Result<Box<RawValue>, Error> {
+/// Refuses a payload that may not be written: too long, or with a character that PostgreSQL cannot store.
+pub fn check_payload(raw: Box<RawValue>) -> Result<Box<RawValue>, Error> {
     let bytes = raw.get().len();
     if bytes > PAYLOAD_BYTES_MAX {
         return Err(Error::Invalid {

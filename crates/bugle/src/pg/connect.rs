@@ -25,11 +25,16 @@ pub struct Options {
 impl Options {
     /// Options for a `postgres://` address.
     pub fn parse(url: &str) -> Result<Self, Error> {
-        let connect = PgConnectOptions::from_str(url).map_err(|e| Error::Invalid {
+        let invalid = |fault| Error::Invalid {
             what: "database address",
-            fault: format!("cannot be read: {e}"),
+            fault,
             next: "use postgres://user:password@host:port/database",
-        })?;
+        };
+        // The driver would take the host out of any address. The address may hold a password: it is not repeated.
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            return Err(invalid("does not begin with postgres://".to_owned()));
+        }
+        let connect = PgConnectOptions::from_str(url).map_err(|e| invalid(format!("cannot be read: {e}")))?;
         Ok(Self::from(connect))
     }
 }

@@ -4,6 +4,7 @@
 
 mod crashes;
 mod folders;
+mod guests;
 mod lifecycle;
 mod owner;
 mod users;

@@ -144,6 +144,7 @@ impl Worker {
         if o.poll.is_zero() {
             return invalid("poll interval", "is zero".to_owned(), "use some milliseconds");
         }
+        super::claim::check_lease(o.lease)?;
         if self.handlers.is_empty() {
             return invalid("worker", "has no handler".to_owned(), "add one with `handle` or `handle_any`");
         }

@@ -3,6 +3,8 @@
 //! ```text
 //! <dir>/            0700, the server's user
 //!   bugle.lock      the pid of the Bugle that owns the folder, who holds an advisory lock on the file
+//!   guests.lock     locked by every other process that uses the server (see guest.rs)
+//!   stay.lock       the pid of the process that means to stay, who holds a lock on the file
 //!   password        0600, of the superuser `bugle`
 //!   data/           the database cluster; appears complete, by a rename
 //!   socket/         the Unix socket (elsewhere when this path would be too long for one)
@@ -138,7 +140,7 @@ pub(super) fn clear_socket_dir(dir: &Path) -> Result<(), Error> {
 }
 
 /// Makes sure that `dir` exists and may become ours.
-fn prepare(dir: &Path) -> Result<(), Error> {
+pub(super) fn prepare(dir: &Path) -> Result<(), Error> {
     fs::create_dir_all(dir).at("create", dir)?;
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).at("read", dir)? {
@@ -146,7 +148,8 @@ fn prepare(dir: &Path) -> Result<(), Error> {
     }
     // Its mode and owner are about to change: `--data-dir /home/ann` must not do that to Ann's home.
     let ours = names.iter().any(|name| name == LOCK);
-    let empty = names.iter().all(|name| name == "lost+found"); // a volume of its own
+    // A volume of its own, or another Bugle is about to begin here.
+    let empty = names.iter().all(|name| name == "lost+found" || name == "guests.lock" || name == "stay.lock");
     if ours || empty { Ok(()) } else { Err(Error::NotOurs { dir: dir.to_owned() }) }
 }
 
@@ -181,7 +184,7 @@ pub(super) fn write_file(account: &Account, path: &Path, text: &str) -> Result<(
 }
 
 /// Options for a file that nobody else reads, and that is not somebody's link to another place.
-fn private_file() -> OpenOptions {
+pub(super) fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
     options.mode(0o600).custom_flags(no_follow);

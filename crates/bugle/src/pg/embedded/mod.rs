@@ -15,6 +15,11 @@
 //! # }
 //! ```
 //!
+//! # Who else uses it
+//!
+//! [`Server::start_or_join`] finds the address of a server that a live Bugle runs in the folder and uses that one, so that several
+//! commands at once work on one folder. The server ends with its owner.
+//!
 //! # Who ends what
 //!
 //! * [`Server::stop`] is the orderly way.
@@ -30,6 +35,7 @@ mod config;
 mod create;
 mod data_dir;
 mod error;
+mod guest;
 mod launch;
 mod leftovers;
 mod lifeline;
@@ -38,5 +44,6 @@ mod postmaster;
 mod server;
 
 pub use error::Error;
+pub use guest::{Embedded, Guest, Stay};
 pub use options::Options;
 pub use server::Server;

@@ -1,7 +1,7 @@
 //! What the owner of an embedded server may choose.
 
 use super::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where and how to run an embedded server.
 #[derive(Debug, Clone)]
@@ -34,6 +34,14 @@ impl Options {
 
     fn new(place: Place) -> Self {
         Self { place, bin_dir: None, port: None, settings: Vec::new() }
+    }
+
+    /// The folder that outlives the server; none for an ephemeral one.
+    pub(super) fn dir(&self) -> Option<&Path> {
+        match &self.place {
+            Place::At(dir) => Some(dir),
+            Place::Ephemeral => None,
+        }
     }
 
     /// The folder used when none is named: `bugle/postgres` in the user's data home.

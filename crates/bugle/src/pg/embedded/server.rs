@@ -10,6 +10,7 @@ use super::postmaster;
 use super::{Error, Options, config, create};
 use rustix::process::Signal;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
@@ -21,6 +22,10 @@ pub struct Server {
     postmaster: Option<Child>,
     lifeline: Option<Lifeline>,
     place: Option<DataDir>,
+    /// Locked before a stop: whoever would become a guest then waits for the end.
+    guests: Option<File>,
+    /// Locked by the one process that stays, for as long as it lives.
+    stay: Option<File>,
     binaries: Binaries,
     options: Options,
     data: PathBuf,
@@ -56,6 +61,8 @@ impl Server {
                 lifeline: Some(lifeline),
                 data: place.data.clone(),
                 place: Some(place),
+                guests: None,
+                stay: None,
                 binaries: up.binaries,
                 options,
                 socket_dir,
@@ -128,13 +135,7 @@ impl Server {
     /// The way in for this process: the Unix socket.
     #[must_use]
     pub fn connect_options(&self) -> PgConnectOptions {
-        PgConnectOptions::new_without_pgpass()
-            .socket(&self.socket_dir)
-            .port(self.port)
-            .username("bugle")
-            .password(&self.password)
-            .database("bugle")
-            .ssl_mode(PgSslMode::Disable)
+        connect_options(&self.socket_dir, self.port, &self.password)
     }
 
     /// The loopback port.
@@ -200,6 +201,19 @@ impl Server {
         Ok(())
     }
 
+    pub(super) fn guests_file(&self) -> Result<Option<File>, Error> {
+        self.place.as_ref().map_or(Ok(None), DataDir::guests_file)
+    }
+
+    pub(super) fn keep_guests_out(&mut self, lock: File) {
+        self.guests = Some(lock);
+    }
+
+    pub(super) fn staying(mut self, lock: Option<File>) -> Self {
+        self.stay = lock;
+        self
+    }
+
     fn end_postmaster(&mut self, signal: Signal) -> Result<(), Error> {
         let Some(mut child) = self.postmaster.take() else { return Ok(()) };
         let ended = postmaster::end(&mut child, signal).at("wait for the server of", &self.data);
@@ -245,8 +259,19 @@ struct Up {
     statistics: bool,
 }
 
+/// The way in by the Unix socket.
+pub(super) fn connect_options(socket_dir: &Path, port: u16, password: &str) -> PgConnectOptions {
+    PgConnectOptions::new_without_pgpass()
+        .socket(socket_dir)
+        .port(port)
+        .username("bugle")
+        .password(password)
+        .database("bugle")
+        .ssl_mode(PgSslMode::Disable)
+}
+
 /// Processes and files are waited for on a thread where blocking is allowed.
-async fn in_background<T: Send + 'static>(
+pub(super) async fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     match tokio::task::spawn_blocking(work).await {

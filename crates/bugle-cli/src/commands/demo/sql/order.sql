@@ -1,0 +1,4 @@
+-- Somebody orders $1. Returns the order's number.
+INSERT INTO bugle_demo.orders (item)
+VALUES ($1)
+RETURNING id;

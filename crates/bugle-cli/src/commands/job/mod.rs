@@ -1,0 +1,84 @@
+//! `bugle job`: looking at jobs, and what a person does to them.
+
+mod cancel;
+mod ls;
+mod retry;
+mod show;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{Align, Output, Table};
+use crate::place::Place;
+use bugle::{Bugle, JobId};
+use serde::Serialize;
+
+/// Looking at jobs, and what a person does to them.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Ls(ls::Args),
+    Show(show::Args),
+    Retry(retry::Args),
+    Cancel(cancel::Args),
+}
+
+pub(crate) async fn run(command: &Command, place: &Place, output: Output) -> Result<Exit, Failure> {
+    let bugle = place.bugle(2).await?;
+    match command {
+        Command::Ls(args) => ls::run(args, &bugle, output).await,
+        Command::Show(args) => show::run(args, &bugle, output).await,
+        Command::Retry(args) => retry::run(args, &bugle, output).await,
+        Command::Cancel(args) => cancel::run(args, &bugle, output).await,
+    }
+}
+
+/// What became of one of several jobs.
+#[derive(Debug, Serialize)]
+struct Answer {
+    id: JobId,
+    /// The state that it was in; none when there is no such job.
+    was: Option<String>,
+    changed: bool,
+    result: String,
+}
+
+/// Does the same to each job and tells what came of it. One that nothing could be done to makes the exit code 4.
+async fn each(
+    ids: &[JobId],
+    bugle: &Bugle,
+    output: Output,
+    change: impl AsyncFn(JobId) -> Result<Option<(bugle::jobs::State, String)>, Failure>,
+    otherwise: &str,
+) -> Result<Exit, Failure> {
+    let mut answers = Vec::new();
+    for (done, id) in ids.iter().enumerate() {
+        let answer = answer(*id, bugle, &change, otherwise).await;
+        answers.push(answer.map_err(|failure| match done {
+            0 => failure,
+            _ => failure.after(&format!("at job {id}; the {done} before it were changed")),
+        })?);
+    }
+    output.rows(&answers, || {
+        let mut table = Table::new(&[("id", Align::Right), ("was", Align::Left), ("result", Align::Left)]);
+        for a in &answers {
+            table.row([a.id.to_string(), a.was.clone().unwrap_or_else(|| "-".to_owned()), a.result.clone()]);
+        }
+        table
+    })?;
+    Ok(if answers.iter().all(|a| a.changed) { Exit::Ok } else { Exit::Nothing })
+}
+
+async fn answer(
+    id: JobId,
+    bugle: &Bugle,
+    change: &impl AsyncFn(JobId) -> Result<Option<(bugle::jobs::State, String)>, Failure>,
+    otherwise: &str,
+) -> Result<Answer, Failure> {
+    // Ids are numbers of the whole schema: only a job of this namespace may be touched.
+    let Some(found) = bugle.show_job(id).await? else {
+        return Ok(Answer { id, was: None, changed: false, result: "no such job".to_owned() });
+    };
+    Ok(match change(id).await? {
+        Some((was, result)) => Answer { id, was: Some(was.to_string()), changed: true, result },
+        None => Answer { id, was: Some(found.row.state), changed: false, result: otherwise.to_owned() },
+    })
+}

@@ -1,0 +1,155 @@
+//! `bugle work`: runs a command for each job.
+
+mod lifeline;
+mod program;
+mod stderr_tail;
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::place::Place;
+use crate::span;
+use bugle::limits::{CLAIM_JOBS_MAX, WORKER_NAME_BYTES_MAX};
+use bugle::name::QueueName;
+use bugle::pg::embedded::Stay;
+use bugle::{Bugle, Worker};
+use program::Program;
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Run a command for each job of a queue
+///
+/// The payload is the command's standard input. BUGLE_JOB_ID, BUGLE_JOB_QUEUE, BUGLE_JOB_KIND,
+/// BUGLE_JOB_ATTEMPT and BUGLE_JOB_MAX_ATTEMPTS are in its environment. Its exit code decides what
+/// becomes of the job:
+///
+///   0     done
+///   65    dead at once: it can never succeed (EX_DATAERR)
+///   else  failed: tried again later (after 1 s, then twice as long each time), and dead when the
+///         attempts are used up
+///
+/// A command killed by a signal has failed with the code `signal`. The end of its standard error is
+/// kept as the error message (`bugle job show`). Its standard output is this command's own.
+///
+/// The first Ctrl-C or SIGTERM drains: no new jobs, and running commands may go on for the drain time.
+/// Those left are killed and their jobs given back, the attempt not counted. A second Ctrl-C ends at
+/// once; the jobs run elsewhere when their leases end. So do those of a `bugle work` that was killed:
+/// its commands end with it. A command whose lease was lost is killed, for somebody else runs its job.
+#[allow(clippy::doc_markdown)] // this is a help text
+#[derive(Debug, clap::Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "\
+Examples:
+  bugle work --queue mail --exec ./send-receipt --verbose-mailer     all words after --exec are the command's
+  bugle work --queue thumbs --concurrency 8 --exec sh -c 'convert - \"out/$BUGLE_JOB_ID.png\"'
+  bugle work --queue import --until-empty --exec ./import-row        ends when no job is open"
+)]
+pub(crate) struct Args {
+    /// The queue; made when it is not there
+    #[arg(long, value_parser = QueueName::parse)]
+    queue: QueueName,
+    /// The command and its arguments: everything that follows
+    #[arg(long, value_name = "CMD", num_args = 1.., required = true, allow_hyphen_values = true)]
+    exec: Vec<OsString>,
+    /// How many commands run at once
+    #[arg(long, value_name = "N", default_value_t = 4, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(CLAIM_JOBS_MAX)))]
+    concurrency: u32,
+    /// How long a job stays ours without a sign of life (renewed every third of it while the command runs)
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = span::parse, allow_hyphen_values = true)]
+    lease: Duration,
+    /// How often to look when nothing is known to become due
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = span::parse, allow_hyphen_values = true)]
+    poll: Duration,
+    /// How long running commands may go on after the order to stop
+    #[arg(long, value_name = "TIME", default_value = "25s", value_parser = span::parse, allow_hyphen_values = true)]
+    drain: Duration,
+    /// End when the queue has no job that is scheduled, ready or leased
+    #[arg(long)]
+    until_empty: bool,
+    /// The name under which jobs are held [default: host, process and something random]
+    #[arg(long, value_name = "NAME", value_parser = worker_name)]
+    name: Option<String>,
+}
+
+pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
+    let program = Program::find(&args.exec, args.queue.as_str())?;
+    let stop = CancellationToken::new();
+    let signals = tokio::spawn({
+        let stop = stop.clone();
+        async move {
+            let first = interrupt::first_then_die().await;
+            stop.cancel();
+            first
+        }
+    });
+    let Some(opened) = stop.run_until_cancelled(Place::open(global, Stay::Long)).await else {
+        let signal = signals.await.ok().and_then(Result::ok).unwrap_or_default();
+        return Err(Failure::interrupted(signal));
+    };
+    let place = opened?;
+    let worked = work(args, program, &place, stop).await;
+    let closed = place.close(false).await;
+    worked?;
+    closed.map(|()| Exit::Ok)
+}
+
+async fn work(args: Args, program: Program, place: &Place, stop: CancellationToken) -> Result<(), Failure> {
+    let bugle = place.bugle(4).await?;
+    if args.until_empty {
+        tokio::spawn(stop_when_empty(bugle.clone(), args.queue.clone(), args.poll, stop.clone()));
+    }
+    if std::io::stderr().is_terminal() {
+        eprintln!("working on queue {}, {} at once; Ctrl-C drains and ends", args.queue, args.concurrency);
+    }
+    let program = Arc::new(program);
+    let mut worker: Worker = bugle
+        .worker(args.queue.as_str())
+        .concurrency(args.concurrency)
+        .lease(args.lease)
+        .poll(args.poll)
+        .drain(args.drain)
+        .handle_any(move |job, _ctx| {
+            let program = program.clone();
+            async move { program.run(job).await }
+        });
+    if let Some(name) = args.name {
+        worker = worker.name(name);
+    }
+    tokio::select! {
+        ended = worker.run(stop) => Ok(ended?),
+        failure = place.is_gone() => Err(failure),
+    }
+}
+
+/// Asks the counters, which never count the jobs themselves.
+async fn stop_when_empty(bugle: Bugle, queue: QueueName, every: Duration, stop: CancellationToken) {
+    loop {
+        match bugle.list_queues().await {
+            Ok(queues) => {
+                let open = queues.iter().find(|q| q.name == queue.as_str());
+                if open.is_none_or(|q| q.scheduled + q.ready + q.leased == 0) {
+                    stop.cancel();
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the queue's counts could not be read, trying again"),
+        }
+        if stop.run_until_cancelled(tokio::time::sleep(every)).await.is_none() {
+            return;
+        }
+    }
+}
+
+fn worker_name(name: &str) -> Result<String, String> {
+    if name.is_empty() || name.len() > WORKER_NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return Err(format!(
+            "it is {} bytes long; use 1 to 255 bytes without control characters",
+            name.len()
+        ));
+    }
+    Ok(name.to_owned())
+}

@@ -1,0 +1,153 @@
+//! The doctor on a healthy patient, and on sick ones.
+
+use super::Site;
+use bugle_testkit::postgres::{TestServer, hold_snapshot};
+use serde_json::Value;
+use sqlx::AssertSqlSafe;
+
+fn of_level<'a>(findings: &'a Value, level: &str) -> Vec<&'a Value> {
+    findings.as_array().unwrap().iter().filter(|f| f["level"] == level).collect()
+}
+
+async fn execute(site: &Site, sql: &str) {
+    let sql = sql.replace("bugle.", &format!("{}.", site.db.name()));
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(site.db.pool()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_healthy_database_has_no_fault() {
+    let site = Site::new().await;
+    site.enqueue("q", "1");
+    let findings = site.json(&["doctor", "--deep", "--max-transaction", "1h"]);
+    assert!(of_level(&findings, "fail").is_empty() && of_level(&findings, "warn").is_empty(), "{findings}");
+    let checks: Vec<_> = findings.as_array().unwrap().iter().map(|f| f["check"].as_str().unwrap()).collect();
+    for check in [
+        "server",
+        "durability",
+        "clock",
+        "connections",
+        "snapshots",
+        "schema",
+        "cluster",
+        "indexes",
+        "dead rows",
+        "partitions",
+        "locks",
+        "rights",
+        "orphans",
+        "counters",
+    ] {
+        assert!(checks.contains(&check), "{check} is missing in {checks:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_schema_an_invalid_and_a_missing_index_are_faults_with_their_fix() {
+    let site = Site::new().await;
+    let ran = site.run(&["doctor"]);
+    assert_eq!(ran.code, 2, "{}", ran.stdout);
+    assert!(ran.stdout.contains("bugle migrate up"), "{}", ran.stdout);
+    site.json(&["migrate", "up"]);
+    execute(&site, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'bugle.lease_until'::regclass")
+        .await;
+    execute(&site, "DROP INDEX bugle.due_id").await;
+    let ran = site.run(&["doctor", "--output", "table"]);
+    assert_eq!(ran.code, 2, "{}", ran.stdout);
+    let (schema, said) = (site.db.name(), &ran.stdout);
+    assert!(said.contains(&format!("REINDEX INDEX CONCURRENTLY {schema}.lease_until")), "{said}");
+    let fix = said.lines().find_map(|line| line.trim().strip_prefix("-> CREATE INDEX")).unwrap();
+    execute(&site, &format!("CREATE INDEX{}", fix.replace(" CONCURRENTLY", ""))).await;
+    execute(&site, "UPDATE pg_index SET indisvalid = true WHERE indexrelid = 'bugle.lease_until'::regclass")
+        .await;
+    assert_eq!(site.run(&["doctor"]).code, 0);
+}
+
+#[tokio::test]
+async fn who_holds_a_snapshot_or_a_lock_is_named() {
+    let site = Site::new().await;
+    let id = site.enqueue("q", "1");
+    let held = hold_snapshot(site.db.connect_options()).await.unwrap();
+    let mut locker = site.db.pool().begin().await.unwrap();
+    let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *locker).await.unwrap();
+    let sql = format!("SELECT pg_advisory_xact_lock({}.claim_class(), 1)", site.db.name());
+    sqlx::query(AssertSqlSafe(sql)).execute(&mut *locker).await.unwrap();
+    let mut findings = Value::Null;
+    super::eventually("the lock has been held for long", || {
+        findings = site.json(&["doctor", "--max-transaction", "0s"]);
+        findings.to_string().contains("holds the claim lock")
+    });
+    let said = findings.to_string();
+    assert!(said.contains(&format!("pg_terminate_backend({})", held.pid())), "{said}");
+    assert!(said.contains(&format!("process {pid} of")) && said.contains("keeps the dead rows"), "{said}");
+    locker.rollback().await.unwrap();
+    held.release().await.unwrap();
+    assert_eq!(site.state(&id), "ready");
+}
+
+#[tokio::test]
+async fn orphans_and_stray_rows_are_found() {
+    let site = Site::new().await;
+    site.enqueue("q", "1");
+    let mut worker = site.start(&["work", "--queue", "q", "--exec", "sleep", "30"]);
+    super::eventually("the job is leased", || site.json(&["queue", "ls"])[0]["leased"] == 1);
+    worker.signal(rustix::process::Signal::KILL);
+    worker.end();
+    execute(&site, "DELETE FROM bugle.lease").await;
+    execute(&site, "INSERT INTO bugle.failure_default (failed_at, queue, id, attempt, worker, code, message) VALUES ('2001-01-01', 1, 1, 1, 'w', 'c', 'm')").await;
+    execute(&site, "DELETE FROM bugle.tally").await;
+    let ran = site.run(&["doctor", "--deep"]);
+    assert_eq!(ran.code, 2);
+    for part in [
+        "1 jobs were handed out and nobody holds them",
+        ".rebase()",
+        "a default partition has rows",
+        "counted",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+}
+
+#[tokio::test]
+async fn a_role_that_may_only_read_is_told_what_it_lacks() {
+    let site = Site::new().await;
+    site.json(&["migrate", "up"]);
+    let role = site.db.name().to_owned();
+    let grants = format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA {role} TO {role};
+         GRANT SELECT ON ALL TABLES IN SCHEMA {role} TO {role}"
+    );
+    execute(&site, &grants).await;
+    let (_, tail) = site.db.url().split_once('@').unwrap();
+    let url = format!("postgres://{role}:secret@{tail}");
+    let ran = site.run(&["doctor", "--database-url", &url]);
+    let refused = site.run(&["enqueue", "q", "k", "--database-url", &url]);
+    execute(&site, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    assert_eq!(ran.code, 2, "{}", ran.stdout);
+    assert!(
+        ran.stdout.contains("this role lacks DELETE on") && ran.stdout.contains("GRANT"),
+        "{}",
+        ran.stdout
+    );
+    assert!(ran.stdout.contains("may not make and drop the partitions"), "{}", ran.stdout);
+    assert_eq!(refused.code, 3, "{}", refused.stderr);
+    assert!(refused.stderr.contains("permission denied"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn a_server_that_may_lose_jobs_is_refused_and_the_doctor_says_why() {
+    use bugle::pg::embedded::Options;
+    let server = TestServer::with(Options::ephemeral().setting("synchronous_commit", "off")).await.unwrap();
+    let url = server.url().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = super::bugle();
+        command.env("DATABASE_URL", &url).args(args);
+        super::Ran::of(command)
+    };
+    let refused = run(&["enqueue", "q", "k"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("synchronous_commit = off"), "{}", refused.stderr);
+    let said = run(&["doctor"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stdout.contains("ALTER SYSTEM SET synchronous_commit = on"), "{}", said.stdout);
+    assert_eq!(run(&["enqueue", "q", "k", "--allow-unsafe-database"]).code, 0);
+}

@@ -1,0 +1,80 @@
+//! Writing jobs.
+
+use super::Site;
+use serde_json::json;
+
+#[tokio::test]
+async fn a_job_is_enqueued_run_by_a_command_and_done() {
+    let site = Site::new().await;
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("said");
+    let id = site.enqueue("mail", r#"{"order": 42}"#);
+    let script = format!(
+        "(cat; echo; echo $BUGLE_JOB_ID $BUGLE_JOB_QUEUE $BUGLE_JOB_KIND $BUGLE_JOB_ATTEMPT/$BUGLE_JOB_MAX_ATTEMPTS) > {}",
+        file.display()
+    );
+    let ran = site.run(&["work", "--queue", "mail", "--until-empty", "--exec", "sh", "-c", &script]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(std::fs::read_to_string(file).unwrap(), format!("{{\"order\": 42}}\n{id} mail test 1/5\n"));
+    let job = site.json(&["job", "show", &id]);
+    assert_eq!(job["state"], "done");
+    assert_eq!(job["payload"], json!({"order": 42}));
+    assert_eq!(job["attempt"], 1);
+    assert!(chrono::DateTime::parse_from_rfc3339(job["finished_at"].as_str().unwrap()).is_ok(), "{job}");
+}
+
+#[tokio::test]
+async fn the_options_of_a_job_are_kept() {
+    let site = Site::new().await;
+    let args = ["enqueue", "q", "remind", "--delay", "1h", "--priority", "urgent", "--max-attempts", "9"];
+    let id = site.json(&args)["id"].to_string();
+    let job = site.json(&["job", "show", &id]);
+    assert_eq!(
+        (&job["state"], &job["priority"], &job["max_attempts"]),
+        (&json!("scheduled"), &json!(0), &json!(9))
+    );
+    assert_eq!(job["payload"], json!(null));
+    let due = site.json(&["enqueue", "q", "remind", "-5", "--due-at", "2100-01-31T09:00:00+01:00"])["id"]
+        .to_string();
+    let job = site.json(&["job", "show", &due]);
+    assert_eq!((&job["due_at"], &job["payload"]), (&json!("2100-01-31T08:00:00Z"), &json!(-5)));
+}
+
+#[tokio::test]
+async fn the_same_key_is_the_same_job() {
+    let site = Site::new().await;
+    let enqueue = || site.json(&["enqueue", "q", "k", "1", "--key", "order-42"])["id"].clone();
+    assert_eq!(enqueue(), enqueue());
+    assert_eq!(site.json(&["queue", "ls"])[0]["ready"], 1);
+}
+
+#[tokio::test]
+async fn a_file_is_written_whole_or_not_at_all() {
+    let site = Site::new().await;
+    let lines = "{\"n\": 7}\n".repeat(2_500);
+    let ran = site.run_with_input(&["enqueue", "q", "k", "--file", "-"], lines.as_bytes());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let answer: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(answer["count"], 2_500);
+    assert_eq!(answer["ids"].as_array().unwrap().len(), 2_500);
+
+    let ran =
+        site.run_with_input(&["enqueue", "q", "k", "--file", "-"], format!("{lines}{{oops\n").as_bytes());
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("line 2501") && ran.stderr.contains("nothing was written"), "{}", ran.stderr);
+    assert_eq!(site.json(&["queue", "ls"])[0]["ready"], 2_500);
+}
+
+#[tokio::test]
+async fn a_payload_may_come_from_standard_input_and_a_table_is_plain() {
+    let site = Site::new().await;
+    let ran = site.run_with_input(&["enqueue", "q", "k", "-", "--output", "table"], b" [1, 2] \n");
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let id = ran.stdout.trim().to_owned();
+    assert!(id.parse::<i64>().is_ok(), "{id}");
+    let sheet = site.run(&["job", "show", &id, "-o", "table"]).stdout;
+    assert!(sheet.contains("state     ready") && sheet.contains("payload   ["), "{sheet}");
+    let table = site.run(&["job", "ls", "-o", "table"]).stdout;
+    assert!(table.starts_with(" ID") || table.starts_with("ID"), "{table}");
+    assert_eq!(table.lines().count(), 2);
+}

@@ -1,0 +1,92 @@
+//! Running commands for jobs, and killing who runs them.
+
+use super::{Site, eventually};
+use rustix::process::{Pid, Signal, test_kill_process};
+use std::path::Path;
+use std::time::Instant;
+
+#[tokio::test]
+async fn the_exit_code_and_the_end_of_standard_error_decide() {
+    let site = Site::new().await;
+    let id = site.json(&["enqueue", "q", "k", "1", "--max-attempts", "2"])["id"].to_string();
+    // The first attempt fails with a code, the second is killed.
+    let script = r#"echo "attempt $BUGLE_JOB_ATTEMPT of $BUGLE_JOB_MAX_ATTEMPTS" >&2
+        [ "$BUGLE_JOB_ATTEMPT" = 1 ] && exit 3; kill -9 $$"#;
+    let ran = site.run(&["work", "--queue", "q", "--until-empty", "--exec", "sh", "-c", script]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("attempt 1 of 2"), "standard error is passed on: {}", ran.stderr);
+    let job = site.json(&["job", "show", &id]);
+    assert_eq!(job["state"], "dead");
+    let failure = |n: usize| {
+        let f = &job["failures"][n];
+        (f["code"].as_str().unwrap().to_owned(), f["message"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(failure(0), ("exit_3".into(), "attempt 1 of 2".into()));
+    assert_eq!(failure(1), ("signal".into(), "killed by signal 9\nattempt 2 of 2".into()));
+}
+
+#[tokio::test]
+async fn a_big_payload_that_nobody_reads_and_a_forgotten_child_do_not_hang_a_job() {
+    let site = Site::new().await;
+    let payload = format!("\"{}\"", "x".repeat(200_000));
+    let ran = site.run_with_input(&["enqueue", "q", "k", "-"], payload.as_bytes());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let begun = Instant::now();
+    let ran = site.run(&[
+        "work",
+        "--queue",
+        "q",
+        "--until-empty",
+        "--exec",
+        "sh",
+        "-c",
+        "sleep 20 > /dev/null & true",
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+    assert_eq!(site.json(&["queue", "ls"])[0]["done"], 1);
+}
+
+#[tokio::test]
+async fn sigterm_lets_commands_end_and_then_gives_back_the_rest() {
+    let site = Site::new().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (quick, slow) = (site.enqueue("q", "1"), site.enqueue("q", "30"));
+    let script = format!("read s; echo $$ > {}/$s; sleep $s", dir.path().display());
+    let mut worker = site.start(&["work", "--queue", "q", "--drain", "3s", "--exec", "sh", "-c", &script]);
+    eventually("both are running", || dir.path().join("1").exists() && dir.path().join("30").exists());
+    worker.signal(Signal::TERM);
+    assert_eq!(worker.end(), 0);
+    assert_eq!(site.state(&quick), "done");
+    let job = site.json(&["job", "show", &slow]);
+    assert_eq!(job["state"], "ready", "given back");
+    assert_eq!(job["attempt"], 0, "not counted");
+    let command = pid_in(&dir.path().join("30")).unwrap();
+    eventually("its command is killed", || test_kill_process(command).is_err());
+}
+
+#[tokio::test]
+async fn the_job_of_a_killed_worker_runs_elsewhere_and_its_command_ends() {
+    let site = Site::new().await;
+    let dir = tempfile::tempdir().unwrap();
+    let id = site.enqueue("q", "1");
+    let script = format!("echo $$ > {}/pid; sleep 30", dir.path().display());
+    let mut first = site.start(&["work", "--queue", "q", "--lease", "1s", "--exec", "sh", "-c", &script]);
+    let mut command = None;
+    eventually("the command runs", || {
+        command = pid_in(&dir.path().join("pid"));
+        command.is_some()
+    });
+    first.signal(Signal::KILL);
+    first.end();
+    let ran = site.run(&["work", "--queue", "q", "--until-empty", "--exec", "true"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let job = site.json(&["job", "show", &id]);
+    assert_eq!((job["state"].as_str().unwrap(), job["attempt"].as_i64().unwrap()), ("done", 2));
+    assert_eq!(job["failures"][0]["code"], "lease_expired");
+    eventually("the first one's command is gone", || test_kill_process(command.unwrap()).is_err());
+}
+
+fn pid_in(file: &Path) -> Option<Pid> {
+    Pid::from_raw(std::fs::read_to_string(file).ok()?.trim().parse().ok()?)
+}
