@@ -89,6 +89,12 @@ impl From<Error> for Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
 /// Whose fault a SQLSTATE is.
 fn of_code(code: &str) -> Exit {
     match code.get(..2).unwrap_or_default() {

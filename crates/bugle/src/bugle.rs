@@ -2,10 +2,11 @@
 
 use crate::Error;
 use crate::jobs::Statements;
+use crate::jobs::inspect::same_cluster;
 use crate::name::{NamespaceName, SchemaName};
 use crate::pg::connect;
 use crate::pg::migrate::{CORE, Policy};
-use sqlx::{AssertSqlSafe, PgPool};
+use sqlx::PgPool;
 use std::sync::Arc;
 
 /// How a [`Bugle`] is set up; every field has a default.
@@ -72,10 +73,7 @@ impl Bugle {
     /// Job rows carry the transaction numbers of the cluster that wrote them. After a restore into another cluster they are meaningless,
     /// and a claim could pass over rows for ever: refuse before that.
     async fn check_cluster(&self) -> Result<(), Error> {
-        let sql = self.schema().place_in(include_str!("jobs/sql/same_cluster.sql"));
-        let same: bool =
-            sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(self.pool()).await.map_err(Error::executing)?;
-        if same {
+        if same_cluster(self.pool(), self.schema()).await? {
             return Ok(());
         }
         Err(Error::Unsafe(format!(

@@ -99,7 +99,7 @@ fn the_demo_runs_in_a_pipe_and_ends_by_itself() {
 #[test]
 fn the_demo_loses_nothing_when_a_worker_is_killed() {
     let home = home();
-    let mut demo = at(home.path(), &["demo", "--for", "8s", "--rate", "200", "--output", "json"]);
+    let mut demo = at(home.path(), &["demo", "--for", "10s", "--rate", "300", "--output", "json"]);
     let mut demo = demo.stdout(Stdio::piped()).spawn().unwrap();
     let mut killed = false;
     let mut values = Vec::new();
@@ -107,7 +107,8 @@ fn the_demo_loses_nothing_when_a_worker_is_killed() {
         let value: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let pid =
             value["workers"][0]["pid"].as_i64().and_then(|pid| Pid::from_raw(i32::try_from(pid).unwrap()));
-        if let Some(pid) = pid.filter(|_| !killed && value["counts"]["done"].as_i64() > Some(0)) {
+        // Some of what it holds takes a second or more: it is killed in the middle of it.
+        if let Some(pid) = pid.filter(|_| !killed && value["workers"][0]["holds"].as_i64() >= Some(4)) {
             kill_process(pid, Signal::KILL).unwrap();
             killed = true;
         }

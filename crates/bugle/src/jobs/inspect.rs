@@ -1,9 +1,18 @@
 //! Looking at jobs and queues, and what a person does to a single job.
 
 use super::{JobId, State};
+use crate::name::SchemaName;
 use crate::{Bugle, Error};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use sqlx::{AssertSqlSafe, PgPool};
+
+/// Were the job rows of `schema` written in this very database cluster? After a restore into another one they were not, and
+/// `rebase()` must be run.
+pub async fn same_cluster(pool: &PgPool, schema: &SchemaName) -> Result<bool, Error> {
+    let sql = schema.place_in(include_str!("sql/same_cluster.sql"));
+    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(pool).await.map_err(Error::executing)
+}
 
 /// Which jobs to list; every field left out = any.
 #[derive(Debug, Clone, Default)]

@@ -1,8 +1,8 @@
 //! A pool of connections, and the check that the server keeps what it is given.
 
 use crate::Error;
+use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{PgPool, Row as _};
 use std::str::FromStr as _;
 use std::time::Duration;
 
@@ -61,22 +61,42 @@ pub async fn pool(options: &Options) -> Result<PgPool, Error> {
     Ok(pool)
 }
 
+/// What a server is, and what decides whether an acknowledged commit survives its crash.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Settings {
+    /// The version as PostgreSQL writes it.
+    pub server_version: String,
+    /// The version as a number: 150004 for 15.4.
+    pub version_num: i32,
+    /// Those of `fsync`, `full_page_writes` and `synchronous_commit` that are off: an accepted job may then be lost.
+    pub off: Vec<String>,
+    /// Is it a standby, which cannot be written to?
+    pub is_replica: bool,
+}
+
+impl Settings {
+    /// Asks the server.
+    pub async fn read(pool: &PgPool) -> Result<Self, Error> {
+        sqlx::query_as(include_str!("server_settings.sql")).fetch_one(pool).await.map_err(Error::executing)
+    }
+
+    /// Is it too old for Bugle?
+    #[must_use]
+    pub fn is_too_old(&self) -> bool {
+        self.version_num < SERVER_VERSION_MIN
+    }
+}
+
 /// Refuses a server that is too old, or whose settings would break the promise that an accepted job survives a crash.
 pub async fn check_server(pool: &PgPool, allow_unsafe: bool) -> Result<(), Error> {
-    let row =
-        sqlx::query(include_str!("server_settings.sql")).fetch_one(pool).await.map_err(Error::executing)?;
-    let read = |name: &str| row.try_get::<String, _>(name).map_err(Error::executing);
-    let version: i32 = row.try_get("version_num").map_err(Error::executing)?;
-    if version < SERVER_VERSION_MIN {
+    let settings = Settings::read(pool).await?;
+    if settings.is_too_old() {
         return Err(Error::Unsafe(format!(
             "the server is PostgreSQL {}; Bugle needs 14 or newer",
-            read("server_version")?
+            settings.server_version
         )));
     }
-    for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
-        if read(setting)? != "off" {
-            continue;
-        }
+    for setting in settings.off {
         if !allow_unsafe {
             return Err(Error::Unsafe(format!(
                 "the server runs with {setting} = off and may lose jobs that it has accepted; \

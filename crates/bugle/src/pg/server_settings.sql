@@ -1,6 +1,9 @@
--- What decides whether an acknowledged commit survives a crash.
+-- What the server is, and what decides whether an acknowledged commit survives a crash.
 SELECT current_setting('server_version') AS server_version,
   current_setting('server_version_num')::int AS version_num,
-  current_setting('fsync') AS fsync,
-  current_setting('full_page_writes') AS full_page_writes,
-  current_setting('synchronous_commit') AS synchronous_commit;
+  ARRAY(
+    SELECT name
+    FROM unnest(ARRAY['fsync', 'full_page_writes', 'synchronous_commit']) AS s (name)
+    WHERE current_setting(name) = 'off'
+  ) AS off,
+  pg_is_in_recovery() AS is_replica;

@@ -1,5 +1,6 @@
 //! What was found, and what to do about it.
 
+use crate::failure::Failure;
 use serde::Serialize;
 
 /// How bad it is.
@@ -49,10 +50,10 @@ impl Finding {
     }
 
     /// The check itself could not be made.
-    pub(super) fn unchecked(check: &'static str, error: &sqlx::Error) -> Self {
+    pub(super) fn unchecked(check: &'static str, failure: &Failure) -> Self {
         Self::warn(
             check,
-            format!("could not be checked: {error}"),
+            format!("could not be checked: {failure}"),
             "run it as a role that may look: GRANT pg_monitor TO the role",
         )
     }

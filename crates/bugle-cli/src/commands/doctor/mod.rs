@@ -82,25 +82,25 @@ pub(crate) async fn run(
 /// Every check in turn. One that cannot be made is a finding like any other.
 async fn examine(patient: &Patient<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut note = |check, found: Result<Vec<Finding>, sqlx::Error>| match found {
+    let mut note = |check, found: Result<Vec<Finding>, Failure>| match found {
         Ok(found) => findings.extend(found),
-        Err(error) => findings.push(Finding::unchecked(check, &error)),
+        Err(failure) => findings.push(Finding::unchecked(check, &failure)),
     };
-    note("server", server::check(patient).await);
-    note("clock", clock::check(patient).await);
-    note("connections", connections::check(patient).await);
-    note("snapshots", horizon::check(patient).await);
+    note("server", server::check(patient).await.map_err(Failure::from));
+    note("clock", clock::check(patient).await.map_err(Failure::from));
+    note("connections", connections::check(patient).await.map_err(Failure::from));
+    note("snapshots", horizon::check(patient).await.map_err(Failure::from));
     let (is_there, found) = schema::check(patient).await;
     note("schema", Ok(found));
     if is_there {
-        note("cluster", schema::check_cluster(patient).await);
-        note("indexes", indexes::check(patient).await);
-        note("dead rows", tables::check_bloat(patient).await);
-        note("partitions", tables::check_partitions(patient).await);
-        note("locks", locks::check(patient).await);
-        note("rights", rights::check(patient).await);
+        note("cluster", schema::check_cluster(patient).await.map_err(Failure::from));
+        note("indexes", indexes::check(patient).await.map_err(Failure::from));
+        note("dead rows", tables::check_bloat(patient).await.map_err(Failure::from));
+        note("partitions", tables::check_partitions(patient).await.map_err(Failure::from));
+        note("locks", locks::check(patient).await.map_err(Failure::from));
+        note("rights", rights::check(patient).await.map_err(Failure::from));
         if patient.args.deep {
-            note("deep", deep::check(patient).await);
+            note("deep", deep::check(patient).await.map_err(Failure::from));
         }
     }
     findings

@@ -2,6 +2,7 @@
 
 use super::Patient;
 use super::finding::Finding;
+use bugle::jobs::inspect::same_cluster;
 use bugle::pg::migrate::{CORE, Error};
 
 /// Also says whether the schema can be looked into.
@@ -34,10 +35,8 @@ pub(super) async fn check(patient: &Patient<'_>) -> (bool, Vec<Finding>) {
     (true, findings)
 }
 
-pub(super) async fn check_cluster(patient: &Patient<'_>) -> Result<Vec<Finding>, sqlx::Error> {
-    let sql = patient.sql(include_str!("sql/same_cluster.sql"));
-    let same: bool = sqlx::query_scalar(sql).fetch_one(&patient.pool).await?;
-    Ok(vec![if same {
+pub(super) async fn check_cluster(patient: &Patient<'_>) -> Result<Vec<Finding>, bugle::Error> {
+    Ok(vec![if same_cluster(&patient.pool, patient.schema).await? {
         Finding::ok("cluster", "the jobs were written in this very database cluster")
     } else {
         Finding::fail(
