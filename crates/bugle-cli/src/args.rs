@@ -1,6 +1,6 @@
 //! What may be typed.
 
-use crate::commands::{completions, demo, doctor, enqueue, job, migrate, queue, work};
+use crate::commands::{bench, completions, demo, doctor, enqueue, job, migrate, queue, work};
 use crate::output::Output;
 use bugle::name::{NamespaceName, SchemaName};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -89,6 +89,9 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Migrate(migrate::Command),
     Doctor(doctor::Args),
+    /// Measure, on the machine that it runs on
+    #[command(subcommand)]
+    Bench(bench::Command),
     Completions(completions::Args),
     /// One worker of the demo, a process of its own so that it can be killed.
     #[command(hide = true)]

@@ -1,4 +1,4 @@
-//! Bugle: work dispatch on the PostgreSQL you already run.
+#![doc = include_str!("../../../README.md")]
 mod bugle;
 pub mod crash;
 mod error;

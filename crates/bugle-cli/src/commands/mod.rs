@@ -1,5 +1,6 @@
 //! One file for each command.
 
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
@@ -44,6 +45,9 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         }
         Command::Migrate(migrate::Command::Status) => {
             on_place(&global, async |place| migrate::status(&global, place, output).await).await
+        }
+        Command::Bench(command) => {
+            on_place(&global, async |place| bench::run(&command, place, output).await).await
         }
         Command::Doctor(args) => {
             on_place(&global, async |place| doctor::run(&args, &global, place, output).await).await

@@ -1,6 +1,46 @@
 //! Jobs: work that an application hands to its own code, to be run later, at least once.
 //!
 //! The path of one job: [`enqueue`](mod@enqueue) writes it, [`Queue::claim`] leases it, a [`Worker`] runs its handler, [`Queue::ack`] ends it.
+//!
+//! ```
+//! use bugle::pg::embedded::{Options, Server};
+//! use bugle::{Bugle, Ctx, Job};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct Greet {
+//!     name: String,
+//! }
+//!
+//! impl Job for Greet {
+//!     const KIND: &'static str = "greet";
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let server = Server::start(Options::ephemeral()).await?; // or your own: Bugle::connect("postgres://...")
+//!     let bugle = Bugle::connect(&server.url()).await?;
+//!
+//!     let mut tx = bugle.pool().begin().await?;
+//!     let id = bugle.enqueue(&Greet { name: "Ann".into() }).on(&mut *tx).await?;
+//!     tx.commit().await?;
+//!
+//!     let stop = CancellationToken::new();
+//!     let last = stop.clone();
+//!     let worker = bugle.worker("default").handle(move |job: Greet, _: Ctx| {
+//!         println!("Hello, {}!", job.name);
+//!         last.cancel(); // this example ends with its first job
+//!         async {}
+//!     });
+//!     worker.run(stop).await?;
+//!
+//!     let shown = bugle.show_job(id).await?.ok_or("the job is gone")?;
+//!     assert_eq!(shown.row.state, "done");
+//!     bugle.pool().close().await;
+//!     server.stop().await?;
+//!     Ok(())
+//! }
+//! ```
 
 mod claim;
 pub mod enqueue;

@@ -15,8 +15,8 @@ pub(crate) enum Command {
     Storage(storage::Args),
 }
 
-pub(crate) async fn run(place: &Place, command: Command, output: Output) -> Result<Exit, Failure> {
+pub(crate) async fn run(command: &Command, place: &Place, output: Output) -> Result<Exit, Failure> {
     match command {
-        Command::Storage(args) => storage::run(place, &args, output).await,
+        Command::Storage(args) => storage::run(args, place, output).await,
     }
 }

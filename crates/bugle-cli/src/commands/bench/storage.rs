@@ -58,14 +58,19 @@ struct Figure {
     ratio_max: f64,
 }
 
-pub(super) async fn run(place: &Place, args: &Args, output: Output) -> Result<Exit, Failure> {
+pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Exit, Failure> {
     if args.jobs == 0 || args.rounds == 0 || args.connections == 0 || args.batch.is_empty() {
-        return Err(Failure::user("jobs, rounds, connections and batch must be at least 1; leave them out for the defaults"));
+        return Err(Failure::user(
+            "jobs, rounds, connections and batch must be at least 1; leave them out for the defaults",
+        ));
     }
     let pool = place.pool(args.connections + 1, false).await?;
     let bench = Bench { pool, schema: SchemaName::parse("bugle_bench")?, args };
     let bar = ProgressBar::new(u64::try_from(args.batch.len() * args.rounds).unwrap_or(0));
-    bar.set_style(ProgressStyle::with_template("{wide_bar} round {pos} of {len}, {eta} left").unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_style(
+        ProgressStyle::with_template("{wide_bar} round {pos} of {len}, {eta} left")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
     let mut figures = Vec::new();
     for batch in &args.batch {
         let (mut floor, mut ours) = (Vec::new(), Vec::new());
@@ -74,7 +79,9 @@ pub(super) async fn run(place: &Place, args: &Args, output: Output) -> Result<Ex
             ours.push(bench.bugle(*batch).await?);
             bar.inc(1);
         }
-        figures.push(bench.figure(format!("enqueue, {ENQUEUE_BATCH} a statement"), &floor, &ours, |r| r.enqueue));
+        figures.push(
+            bench.figure(format!("enqueue, {ENQUEUE_BATCH} a statement"), &floor, &ours, |r| r.enqueue),
+        );
         figures.push(bench.figure(format!("drain, claims of {batch}"), &floor, &ours, |r| r.drain));
     }
     bar.finish_and_clear();
@@ -85,11 +92,18 @@ pub(super) async fn run(place: &Place, args: &Args, output: Output) -> Result<Ex
 
 fn table(figures: &[Figure]) -> Table {
     let right = |name| (name, Align::Right);
-    let columns = [("figure", Align::Left), right("floor/s"), right("bugle/s"), right("ratio"), right("single rounds")];
+    let columns =
+        [("figure", Align::Left), right("floor/s"), right("bugle/s"), right("ratio"), right("single rounds")];
     let mut table = Table::new(&columns);
     for f in figures {
         let spread = format!("{:.2} to {:.2}", f.ratio_min, f.ratio_max);
-        table.row([f.what.clone(), f.floor_per_s.to_string(), f.bugle_per_s.to_string(), format!("{:.2}", f.ratio), spread]);
+        table.row([
+            f.what.clone(),
+            f.floor_per_s.to_string(),
+            f.bugle_per_s.to_string(),
+            format!("{:.2}", f.ratio),
+            spread,
+        ]);
     }
     table
 }
@@ -117,15 +131,18 @@ impl Bench<'_> {
             Ok(())
         });
         let enqueue = enqueue.await?;
-        let (claim, delete) = (self.sql(include_str!("sql/floor_claim.sql")), self.sql(include_str!("sql/floor_delete.sql")));
-        let drain = self.in_parallel(0, async |pool: PgPool, _| loop {
-            let rows: Vec<(i64, Json<Box<RawValue>>)> =
-                sqlx::query_as(claim.clone()).bind(i64::from(batch)).fetch_all(&pool).await?;
-            if rows.is_empty() {
-                return Ok(());
+        let (claim, delete) =
+            (self.sql(include_str!("sql/floor_claim.sql")), self.sql(include_str!("sql/floor_delete.sql")));
+        let drain = self.in_parallel(0, async |pool: PgPool, _| {
+            loop {
+                let rows: Vec<(i64, Json<Box<RawValue>>)> =
+                    sqlx::query_as(claim.clone()).bind(i64::from(batch)).fetch_all(&pool).await?;
+                if rows.is_empty() {
+                    return Ok(());
+                }
+                let ids: Vec<i64> = rows.iter().map(|(id, _)| *id).collect();
+                sqlx::query(delete.clone()).bind(ids).execute(&pool).await?;
             }
-            let ids: Vec<i64> = rows.iter().map(|(id, _)| *id).collect();
-            sqlx::query(delete.clone()).bind(ids).execute(&pool).await?;
         });
         Ok(Round { enqueue, drain: drain.await? })
     }
@@ -143,13 +160,15 @@ impl Bench<'_> {
             Ok(())
         });
         let enqueue = enqueue.await?;
-        let drain = self.in_parallel(0, async |_, _| loop {
-            let look = queue.claim("bench", batch, Duration::from_mins(1)).await?;
-            if look.jobs.is_empty() {
-                return Ok(());
+        let drain = self.in_parallel(0, async |_, _| {
+            loop {
+                let look = queue.claim("bench", batch, Duration::from_mins(1)).await?;
+                if look.jobs.is_empty() {
+                    return Ok(());
+                }
+                let receipts: Vec<_> = look.jobs.iter().map(|job| job.receipt).collect();
+                queue.ack(&receipts, &[look.token]).await?;
             }
-            let receipts: Vec<_> = look.jobs.iter().map(|job| job.receipt).collect();
-            queue.ack(&receipts, &[look.token]).await?;
         });
         Ok(Round { enqueue, drain: drain.await? })
     }
