@@ -24,7 +24,8 @@ pub async fn read(bugle: &Bugle) -> anyhow::Result<Snapshot> {
         }
     }
     for row in sqlx::query(place(include_str!("counters.sql"))).fetch_all(&mut *tx).await? {
-        let count = |name: &str| anyhow::Ok(u64::try_from(row.try_get::<i64, _>(name)?)?);
+        // Below nothing there is nothing right: such a counter equals no number of rows.
+        let count = |name: &str| anyhow::Ok(u64::try_from(row.try_get::<i64, _>(name)?).unwrap_or(u64::MAX));
         let mut counters = Counters {
             enqueued: 0,
             ready: count("ready")?,
@@ -35,7 +36,8 @@ pub async fn read(bugle: &Bugle) -> anyhow::Result<Snapshot> {
             cancelled: count("cancelled")?,
         };
         let c = &counters;
-        counters.enqueued = c.ready + c.scheduled + c.leased + c.done + c.dead + c.cancelled;
+        let all = [c.ready, c.scheduled, c.leased, c.done, c.dead, c.cancelled];
+        counters.enqueued = all.into_iter().fold(0, u64::saturating_add);
         snapshot.queues.entry(row.try_get("queue")?).or_default().counters = Some(counters);
     }
     Ok(snapshot)

@@ -13,8 +13,11 @@ use sqlx::postgres::PgPoolOptions;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
+
+/// How long a node may take to finish the call it is at.
+const STOP_MAX: Duration = Duration::from_secs(30);
 
 /// What a node does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,9 +86,15 @@ impl Node {
     }
 
     /// Lets it finish the call it is at, and waits until it is gone.
-    pub fn stop(mut self) -> anyhow::Result<()> {
+    ///
+    /// Does not block the runtime: what the node waits for, such as a proxy, may be running on it.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
         drop(self.child.stdin.take());
-        self.child.wait()?;
+        let begun = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            anyhow::ensure!(begun.elapsed() < STOP_MAX, "{} does not stop", self.who);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         Ok(())
     }
 

@@ -107,7 +107,7 @@ impl Run {
     /// Ends the producers, lets the workers and one of our own finish what is open, reads the books and judges.
     pub async fn finish(self, producers: Vec<Node>, workers: Vec<Node>) -> anyhow::Result<Report> {
         for node in producers {
-            node.stop()?;
+            node.stop().await?;
         }
         self.nemesis().heal()?;
         let drainer = self.client(self.bugle.clone(), "drainer").await?;
@@ -123,7 +123,7 @@ impl Run {
             }
         }
         for node in workers {
-            node.stop()?;
+            node.stop().await?;
         }
         let history = self.recorder.finish(Duration::from_secs(10))?;
         let snapshot = books::read(&self.bugle).await?;

@@ -37,7 +37,7 @@ async fn a_delay_is_latency_and_not_a_rate() -> anyhow::Result<()> {
 async fn lifting_a_delay_sets_free_what_waits() -> anyhow::Result<()> {
     let bench = Bench::new("set_free").await?;
     let mut client = bench.client().await?;
-    let delay = bench.proxy.set(Fault::delay(Direction::ToServer, Duration::from_secs(3_600)));
+    let delay = bench.proxy.set(Fault::delay(Direction::ToServer, Duration::from_hours(1)));
     let query = tokio::spawn(async move { client.ping().await });
     soon(delay.has_hit(1)).await?;
     delay.lift();

@@ -102,12 +102,12 @@ async fn same_key_same_job_until_the_window_ends() {
     let first = send(Duration::from_millis(1)).await;
     // The window of a millisecond is over once the database's clock says so.
     while !f.one::<bool>("SELECT bool_and(until <= clock_timestamp()) FROM bugle.job_key").await {}
-    let second = send(Duration::from_secs(3600)).await;
+    let second = send(Duration::from_hours(1)).await;
     assert_ne!(first, second);
-    assert_eq!(send(Duration::from_secs(3600)).await, second);
+    assert_eq!(send(Duration::from_hours(1)).await, second);
     let look = f.claim(10).await;
     f.queue.ack(&look.jobs.iter().map(|j| j.receipt).collect::<Vec<_>>(), &[look.token]).await.unwrap();
-    assert_eq!(send(Duration::from_secs(3600)).await, second, "also after the job is done");
+    assert_eq!(send(Duration::from_hours(1)).await, second, "also after the job is done");
     assert_eq!(f.counts().await, "done 2");
     let other = f.bugle.enqueue_raw("other", "k", raw("1")).key("order-1").send().await.unwrap();
     assert_ne!(other, second, "another queue has its own keys");

@@ -1,9 +1,13 @@
 //! Jobs and migrations against a real PostgreSQL: each test has a schema of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests are tests
+
 mod claim;
 mod enqueue;
 mod fixture;
 mod migrate;
 mod operate;
+mod promises;
+mod server;
 mod settle;
 mod state_machine;
 mod stress;

@@ -10,7 +10,7 @@ use std::time::Duration;
 async fn a_cancelled_job_never_starts() {
     let f = Fixture::new().await;
     let sent = f.enqueue(2).await;
-    let later = f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_secs(60)).send().await.unwrap();
+    let later = f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_mins(1)).send().await.unwrap();
     assert_eq!(f.bugle.cancel_job(sent[0]).await.unwrap(), Some(State::Ready));
     assert_eq!(f.bugle.cancel_job(later).await.unwrap(), Some(State::Scheduled));
     assert_eq!(f.bugle.cancel_job(later).await.unwrap(), None, "it has ended");
@@ -42,7 +42,7 @@ async fn a_cancel_waits_for_a_claim_under_way_and_then_knows() {
 #[tokio::test]
 async fn a_scheduled_or_dead_job_can_be_tried_now() {
     let f = Fixture::new().await;
-    let later = f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_secs(60)).send().await.unwrap();
+    let later = f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_mins(1)).send().await.unwrap();
     let dead = f.bugle.enqueue_raw("q", "k", raw("1")).max_attempts(1).send().await.unwrap();
     f.claim_and_let_expire(10).await;
     f.queue.sweep().await.unwrap();

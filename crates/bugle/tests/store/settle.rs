@@ -107,7 +107,7 @@ async fn part_of_a_claim_can_be_settled_in_any_order() {
     let r = receipts(&look.jobs);
     f.queue.ack(&[r[4], r[1]], &[]).await.unwrap();
     f.queue.release(&[r[0]], &[]).await.unwrap();
-    f.queue.fail(&[failed(&look.jobs[5], Some(Duration::from_secs(60)))], &[]).await.unwrap();
+    f.queue.fail(&[failed(&look.jobs[5], Some(Duration::from_mins(1)))], &[]).await.unwrap();
     assert_eq!(f.counts().await, "scheduled 1, ready 1, leased 2, done 2");
     f.expire(look.token).await;
     assert_eq!(f.queue.sweep().await.unwrap(), 2, "exactly what was left of it");

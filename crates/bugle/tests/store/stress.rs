@@ -38,7 +38,7 @@ async fn nothing_is_lost_and_nothing_is_handed_out_twice() {
     let seed =
         std::env::var("BUGLE_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(rand::random::<u64>);
     eprintln!("BUGLE_SEED={seed}");
-    let seen = Shared::default();
+    let book = Shared::default();
     let (stop, drained) = (CancellationToken::new(), CancellationToken::new());
     let mut producers = JoinSet::new();
     for i in 0..5 {
@@ -47,7 +47,7 @@ async fn nothing_is_lost_and_nothing_is_handed_out_twice() {
             f.bugle.clone(),
             session,
             StdRng::seed_from_u64(seed + i),
-            seen.clone(),
+            book.clone(),
             stop.clone(),
         ));
     }
@@ -61,13 +61,13 @@ async fn nothing_is_lost_and_nothing_is_handed_out_twice() {
         stop.clone(),
     ));
     let pick = f.db.sql("SELECT id FROM bugle.job ORDER BY random() LIMIT 1").unwrap().0;
-    producers.spawn(cancel(f.bugle.clone(), f.session().await, pick, seen.clone(), stop.clone()));
+    producers.spawn(cancel(f.bugle.clone(), f.session().await, pick, book.clone(), stop.clone()));
     let mut claimers = JoinSet::new();
     for i in 0..4 {
         let session = f.session().await;
         let abort = f.db.sql("SELECT bugle.claim(1, 1, 'w', 20, '1 minute')").unwrap().0;
         let rng = StdRng::seed_from_u64(seed + 100 + i);
-        claimers.spawn(consume(f.queue.clone(), session, abort, rng, seen.clone(), drained.clone()));
+        claimers.spawn(consume(f.queue.clone(), session, abort, rng, book.clone(), drained.clone()));
     }
 
     tokio::time::sleep(Duration::from_secs(seconds())).await;
@@ -75,10 +75,11 @@ async fn nothing_is_lost_and_nothing_is_handed_out_twice() {
     producers.join_all().await;
     drained.cancel();
     claimers.join_all().await;
-    verdict(&f, &seen.lock().unwrap()).await;
+    let book = std::mem::take(&mut *book.lock().unwrap());
+    judge(&f, &book).await;
 }
 
-async fn verdict(f: &Fixture, seen: &Seen) {
+async fn judge(f: &Fixture, seen: &Seen) {
     let sql = f.db.sql("SELECT id, state FROM bugle.job_view").unwrap();
     let rows = sqlx::query(sql).fetch_all(f.db.pool()).await.unwrap();
     let mut ends: HashMap<JobId, Vec<String>> = HashMap::new();

@@ -37,8 +37,8 @@ async fn settled(f: &Fixture, wanted: &str) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(30), check).await;
-    assert!(waited.is_ok(), "wanted {wanted}, have {}", f.counted().await);
+    let in_time = tokio::time::timeout(Duration::from_secs(30), check).await;
+    assert!(in_time.is_ok(), "wanted {wanted}, have {}", f.counted().await);
     assert_eq!(f.counts().await, wanted);
 }
 

@@ -1,0 +1,44 @@
+# `make` prints what there is. Everything that a target needs, it sets up itself.
+.DEFAULT_GOAL := help
+SHELL := bash
+CARGO_TEST := cargo test --quiet --workspace
+export RUSTFLAGS ?=
+
+.PHONY: help
+help: ## Print this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## Start the demo: PostgreSQL, producers, workers and a live view (q quits)
+	@scripts/setup
+	cargo build --release --package bugle-cli
+	@target/release/bugle demo
+
+.PHONY: test
+test: ## Check the code and run every suite
+	@scripts/suites all
+
+.PHONY: check
+check: ## Format, lints, docs, licences and sources of dependencies
+	@scripts/suites check
+
+.PHONY: test-pg
+test-pg: ## Run every suite on another PostgreSQL: make test-pg PG=14|16|17|18
+	@scripts/setup
+	@scripts/test-pg $(or $(PG),$(error say which version: make test-pg PG=17)) --workspace
+
+.PHONY: chaos
+chaos: ## The long form of the fault matrix and the stress test (some 20 minutes; FOR=60 seconds each)
+	@scripts/setup
+	@BUGLE_CHAOS_SECONDS=$(or $(FOR),60) BUGLE_STRESS_SECONDS=$(or $(FOR),60) scripts/suites long
+
+.PHONY: bench
+bench: ## Measure, and print figures with their method
+	@scripts/setup
+	cargo build --release --package bugle-cli
+	@target/release/bugle bench storage
+
+.PHONY: docs
+docs: ## Build the API documentation
+	cargo doc --workspace --no-deps
+	@echo "open target/doc/bugle/index.html"
