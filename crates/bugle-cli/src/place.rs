@@ -82,8 +82,10 @@ impl Place {
     pub(crate) fn how_to_join(&self) -> String {
         match (&self.global.ephemeral, &self.global.data_dir) {
             (true, _) => String::new(),
-            (false, Some(dir)) => format!("   look: bugle job ls --data-dir {}", dir.display()),
-            (false, None) => "   look: bugle job ls".to_owned(),
+            (false, Some(dir)) => {
+                format!("look in another terminal: bugle job ls --data-dir {}", dir.display())
+            }
+            (false, None) => "look in another terminal: bugle job ls".to_owned(),
         }
     }
 

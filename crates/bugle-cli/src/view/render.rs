@@ -8,6 +8,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Sparkline, Table};
 use std::time::Duration;
 
+/// A worker's name is cut after this many columns.
+const NAME_COLUMNS_MAX: u16 = 32;
+
 /// Draws one snapshot. `title` says what is watched; `footer` what can be done.
 pub(crate) fn render(
     frame: &mut Frame,
@@ -20,7 +23,7 @@ pub(crate) fn render(
     let [head, rates, jobs, numbers, workers, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(6),
-        Constraint::Length(3),
+        Constraint::Length(4),
         Constraint::Length(4),
         Constraint::Min(4),
         Constraint::Length(footer_lines),
@@ -49,21 +52,28 @@ fn spark(frame: &mut Frame, area: Rect, title: String, data: &[u64], color: Colo
 
 fn counts(snapshot: &Snapshot) -> Paragraph<'static> {
     let c = &snapshot.counts;
-    let mut spans = Vec::new();
-    for (name, count, color) in [
+    let states = [
         ("scheduled", c.scheduled, Color::Yellow),
         ("ready", c.ready, Color::Cyan),
         ("leased", c.leased, Color::Blue),
         ("done", c.done, Color::Green),
         ("dead", c.dead, Color::Red),
-        ("retried", c.retried, Color::Yellow),
-        ("taken back", c.taken_back, Color::Magenta),
-    ] {
-        spans.push(Span::raw(format!("{name} ")));
-        spans.push(Span::styled(count.to_string(), Style::default().fg(color).bold()));
-        spans.push(Span::raw("   "));
-    }
-    Paragraph::new(Line::from(spans)).block(Block::default().borders(Borders::ALL).title(" jobs "))
+    ];
+    let troubles = [
+        ("attempts retried", c.retried, Color::Yellow),
+        ("taken back from lost workers", c.taken_back, Color::Magenta),
+    ];
+    Paragraph::new(vec![numbers(&states), numbers(&troubles)])
+        .block(Block::default().borders(Borders::ALL).title(" jobs "))
+}
+
+/// Names with their numbers, on one line.
+fn numbers(named: &[(&'static str, i64, Color)]) -> Line<'static> {
+    let spans = named.iter().flat_map(|(name, count, color)| {
+        let count = Span::styled(count.to_string(), Style::default().fg(*color).bold());
+        [Span::raw(*name), Span::raw(" "), count, Span::raw("   ")]
+    });
+    spans.collect()
 }
 
 fn costs(snapshot: &Snapshot) -> Paragraph<'static> {
@@ -88,7 +98,10 @@ fn holders(snapshot: &Snapshot) -> Table<'static> {
         let pid = worker.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
         Row::new([worker.name.clone(), pid, worker.holds.to_string(), worker.note.clone()])
     });
-    let widths = [Constraint::Max(32), Constraint::Length(9), Constraint::Length(6), Constraint::Fill(1)];
+    let longest = snapshot.workers.iter().map(|worker| Span::raw(&worker.name).width()).max().unwrap_or(0);
+    let name = u16::try_from(longest).unwrap_or(NAME_COLUMNS_MAX).clamp(8, NAME_COLUMNS_MAX);
+    let widths =
+        [Constraint::Length(name), Constraint::Length(7), Constraint::Length(5), Constraint::Fill(1)];
     Table::new(rows, widths)
         .header(Row::new(["worker", "pid", "holds", ""]).bold())
         .block(Block::default().borders(Borders::ALL).title(" workers "))
@@ -152,8 +165,8 @@ mod tests {
     }
 
     #[test]
-    fn every_number_is_on_the_screen() {
-        let screen = drawn(100, 24, &busy());
+    fn every_number_is_on_the_smallest_usual_screen() {
+        let screen = drawn(80, 24, &busy());
         for part in [
             "queue demo",
             "enqueued 51/s",
@@ -163,7 +176,7 @@ mod tests {
             "leased 33",
             "done 44",
             "dead 55",
-            "taken back 66",
+            "taken back from lost workers 66",
             "p50 1.5 ms",
             "123 statements/s",
             "99 transactions/s",

@@ -120,7 +120,7 @@ impl Fleet {
                     Ok(Some(status)) => {
                         self.killed += 1;
                         let how = match status.signal() {
-                            Some(signal) => format!("killed by signal {signal}"),
+                            Some(signal) => format!("killed (signal {signal})"),
                             None => format!("ended ({status})"),
                         };
                         Slot::Away { pid: *pid, how, since: now }
@@ -162,10 +162,10 @@ impl Fleet {
                 (Some((how, since)), held) => {
                     let back = AWAY.saturating_sub(since.elapsed()).as_secs();
                     let lease = held.as_ref().map_or_else(
-                        || "its jobs were taken back".to_owned(),
-                        |held| format!("its {}", held.note.replace(" unless renewed", "")),
+                        || "jobs taken back".to_owned(),
+                        |held| held.note.replace(" unless renewed", ""),
                     );
-                    format!("{how}; {lease}; a new one in {back} s")
+                    format!("{how}; {lease}; back in {back} s")
                 }
             };
             lines.push(WorkerLine { name, pid: Some(pid), holds: held.map_or(0, |held| held.holds), note });

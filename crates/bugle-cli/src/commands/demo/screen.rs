@@ -72,12 +72,13 @@ fn footer(snapshot: &Snapshot, paused: bool, join: &str) -> Vec<Line<'static>> {
         .filter_map(|worker| worker.pid.map(|pid| pid.to_string()))
         .collect();
     let invitation = match pids.first() {
-        Some(pid) => format!("try: kill -9 {pid}  (its jobs run elsewhere when its 5 s lease ends){join}"),
+        Some(pid) => format!("try: kill -9 {pid}  (its jobs run elsewhere when its 5 s lease ends)"),
         None => "every worker is gone: jobs wait until one is back".to_owned(),
     };
     let pause = if paused { "p go on producing" } else { "p pause the producers" };
     vec![
         Line::raw(invitation).italic(),
+        Line::raw(join.to_owned()).italic(),
         Line::from(vec![
             "q".bold(),
             " quit   ".into(),
