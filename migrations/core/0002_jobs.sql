@@ -37,6 +37,17 @@ CREATE TABLE bugle.cursor (
   PRIMARY KEY (queue, lane, gen)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
+-- The cursors as they are now.
+CREATE VIEW bugle.newest_cursor AS
+SELECT newest.*
+FROM bugle.queue q
+CROSS JOIN generate_series(0, 3) AS l (lane)
+CROSS JOIN LATERAL (
+  SELECT * FROM bugle.cursor c
+  WHERE c.queue = q.id AND c.lane = l.lane
+  ORDER BY c.gen DESC LIMIT 1
+) newest;
+
 -- One row per claim and key range: the rows of (lo, hi] whose x is not in skip.
 CREATE TABLE bugle.lease (
   token bigint NOT NULL,                                               -- random, chosen by the claimer before it asks
@@ -169,21 +180,12 @@ WITH moved AS (
   SELECT queue, to_state AS state, n FROM moved
   UNION ALL
   SELECT queue, from_state, -n FROM moved WHERE from_state IS NOT NULL
-), claimed AS (
-  SELECT q.id AS queue, c.claimed AS n
-  FROM bugle.queue q
-  CROSS JOIN generate_series(0, 3) AS l (lane)
-  CROSS JOIN LATERAL (
-    SELECT claimed FROM bugle.cursor
-    WHERE queue = q.id AND lane = l.lane
-    ORDER BY gen DESC LIMIT 1
-  ) c
 ), changed AS (
   SELECT queue, state, n FROM entered
   UNION ALL
-  SELECT queue, 'leased', n FROM claimed
+  SELECT queue, 'leased', claimed FROM bugle.newest_cursor
   UNION ALL
-  SELECT queue, 'ready', -n FROM claimed
+  SELECT queue, 'ready', -claimed FROM bugle.newest_cursor
 )
 SELECT q.id AS queue,
   coalesce(sum(n) FILTER (WHERE state = 'scheduled'), 0)::bigint AS scheduled,

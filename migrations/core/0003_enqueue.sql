@@ -17,7 +17,7 @@ BEGIN
   SELECT id INTO space FROM bugle.namespace WHERE name = p_namespace;
   IF space IS NULL THEN
     RAISE EXCEPTION 'namespace "%" does not exist', left(p_namespace, 80)
-      USING ERRCODE = 'invalid_parameter_value', HINT = 'Use the namespace "default".';
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Make it with SELECT bugle.declare_namespace(name), or use "default".';
   END IF;
   INSERT INTO bugle.queue (namespace, name) VALUES (space, p_queue)
   ON CONFLICT (namespace, name) DO NOTHING

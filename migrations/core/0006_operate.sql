@@ -1,21 +1,15 @@
 -- What people do with jobs: look at them, cancel them, try them again.
 
--- Is this row of job leased? True when the lane's cursor has passed it.
-CREATE FUNCTION bugle.is_claimed(p_queue int, p_lane smallint, p_x bigint, p_id bigint) RETURNS boolean LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
-DECLARE
-  c record;
-BEGIN
-  SELECT * INTO c FROM bugle.cursor k WHERE k.queue = p_queue AND k.lane = p_lane ORDER BY k.gen DESC LIMIT 1;
-  RETURN (p_x, p_id) <= (c.px, c.pid)
-    AND NOT EXISTS (SELECT FROM unnest(c.pend_x, c.pend_id) AS u (x, id) WHERE u.x = p_x AND p_id > u.id);
-END $$;
-
 -- Every job that Bugle still knows, in one shape. For people and tests: no part of the hot path reads it.
+-- A row of job is leased when its lane's cursor has passed it.
 CREATE VIEW bugle.job_view AS
-SELECT j.id, j.queue, CASE WHEN bugle.is_claimed(j.queue, j.lane, j.x, j.id) THEN 'leased' ELSE 'ready' END AS state,
+SELECT j.id, j.queue,
+  CASE WHEN (j.x, j.id) <= (c.px, c.pid)
+    AND (c.pend_x = '{}' OR NOT EXISTS (SELECT FROM unnest(c.pend_x, c.pend_id) AS u (x, id) WHERE u.x = j.x AND j.id > u.id))
+  THEN 'leased' ELSE 'ready' END AS state,
   j.lane AS priority, j.attempt, j.max_attempts, j.enqueued_at, j.due_at, NULL::timestamptz AS finished_at, j.kind, j.key, j.payload, j.x
 FROM bugle.job j
+JOIN bugle.newest_cursor c ON c.queue = j.queue AND c.lane = j.lane
 UNION ALL
 SELECT d.id, d.queue, 'scheduled', d.lane, d.attempt, d.max_attempts, d.enqueued_at, d.due_at, NULL, d.kind, d.key, d.payload, NULL
 FROM bugle.due d
@@ -26,33 +20,45 @@ UNION ALL
 SELECT h.id, h.queue, h.state, h.lane, h.attempt, h.max_attempts, h.enqueued_at, NULL, h.finished_at, h.kind, h.key, h.payload, NULL
 FROM bugle.history h;
 
--- Ends a job that has not ended. Returns the state that it was in, NULL when there is no such open job.
+-- Writes down that a job was cancelled, and from which state.
+CREATE FUNCTION bugle.note_cancelled(
+  p_queue int, p_lane smallint, p_attempt smallint, p_id bigint, p_enqueued_at timestamptz, p_max_attempts smallint,
+  p_kind text, p_key text, p_payload jsonb, p_was text
+) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, payload)
+  VALUES (p_queue, p_lane, p_attempt, p_id, p_enqueued_at, p_max_attempts, 'cancelled', p_kind, p_key, p_payload);
+  INSERT INTO bugle.tally (queue, move, n)
+  SELECT p_queue, m.id, 1 FROM bugle.move m WHERE m.cause = 'cancel' AND m.from_state = p_was;
+END $$;
+
+-- Ends a job that has not ended. Returns the state that it was in, NULL when the namespace has no such open job.
 -- 'ready' and 'scheduled' are certain: it will never start. 'leased': a worker may be running it and will find it gone.
 -- Holds the queue's lock until the transaction ends: call it in a transaction of its own.
-CREATE FUNCTION bugle.cancel(p_id bigint) RETURNS text LANGUAGE plpgsql
+CREATE FUNCTION bugle.cancel(p_id bigint, p_namespace text DEFAULT 'default') RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-  r record;
+  queues int[] := ARRAY(SELECT q.id FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace);
+  j record;
   was text;
 BEGIN
   FOR round IN 1..10 LOOP   -- the job may move on between finding and deleting it
-    DELETE FROM bugle.due d WHERE d.id = p_id RETURNING d.* INTO r;
+    DELETE FROM bugle.due d WHERE d.id = p_id AND d.queue = ANY (queues) RETURNING d.* INTO j;
     IF FOUND THEN
-      INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, payload)
-      VALUES (r.queue, r.lane, r.attempt, r.id, r.enqueued_at, r.max_attempts, 'cancelled', r.kind, r.key, r.payload);
-      INSERT INTO bugle.tally (queue, move, n) VALUES (r.queue, 10, 1);
+      PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.payload, 'scheduled');
       RETURN 'scheduled';
     END IF;
-    SELECT j.queue, j.lane, j.x INTO r FROM bugle.job j WHERE j.id = p_id;
+    SELECT v.queue INTO j FROM bugle.job v WHERE v.id = p_id AND v.queue = ANY (queues);
     EXIT WHEN NOT FOUND AND round > 1;   -- seen in neither table twice in a row: it has ended
     CONTINUE WHEN NOT FOUND;
-    PERFORM pg_advisory_xact_lock(bugle.claim_class(), r.queue);
-    was := CASE WHEN bugle.is_claimed(r.queue, r.lane, r.x, p_id) THEN 'leased' ELSE 'ready' END;
-    DELETE FROM bugle.job j WHERE j.queue = r.queue AND j.lane = r.lane AND j.x = r.x AND j.id = p_id RETURNING j.* INTO r;
+    PERFORM pg_advisory_xact_lock(bugle.claim_class(), j.queue);
+    -- Read after the lock: no claim can pass the row between this look and the DELETE.
+    SELECT v.queue, v.priority AS lane, v.x, v.state INTO j FROM bugle.job_view v WHERE v.id = p_id AND v.state IN ('ready', 'leased');
+    CONTINUE WHEN NOT FOUND;
+    was := j.state;
+    DELETE FROM bugle.job g WHERE g.queue = j.queue AND g.lane = j.lane AND g.x = j.x AND g.id = p_id RETURNING g.* INTO j;
     IF FOUND THEN
-      INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, payload)
-      VALUES (r.queue, r.lane, r.attempt, r.id, r.enqueued_at, r.max_attempts, 'cancelled', r.kind, r.key, r.payload);
-      INSERT INTO bugle.tally (queue, move, n) VALUES (r.queue, CASE was WHEN 'leased' THEN 12 ELSE 11 END, 1);
+      PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.payload, was);
       RETURN was;
     END IF;
   END LOOP;
@@ -60,25 +66,28 @@ BEGIN
 END $$;
 
 -- Makes a job ready now: one that backs off or is scheduled as it is, a dead one with all its attempts anew.
--- Returns the state that it was in, NULL when it is neither scheduled nor dead.
-CREATE FUNCTION bugle.retry(p_id bigint) RETURNS text LANGUAGE plpgsql
+-- Returns the state that it was in, NULL when it is neither scheduled nor dead in this namespace.
+CREATE FUNCTION bugle.retry(p_id bigint, p_namespace text DEFAULT 'default') RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-  r record;
+  queues int[] := ARRAY(SELECT q.id FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace);
+  number int;
+  was text;
 BEGIN
-  DELETE FROM bugle.due d WHERE d.id = p_id RETURNING d.* INTO r;
-  IF FOUND THEN
+  WITH waiting AS (
+    DELETE FROM bugle.due d WHERE d.id = p_id AND d.queue = ANY (queues) RETURNING d.*
+  ), dead AS (
+    DELETE FROM bugle.dead d WHERE d.id = p_id AND d.queue = ANY (queues) RETURNING d.*
+  ), again AS (
+    SELECT 'scheduled' AS was, queue, lane, attempt, id, enqueued_at, max_attempts, kind, key, payload FROM waiting
+    UNION ALL
+    SELECT 'dead', queue, lane, 0, id, enqueued_at, max_attempts, kind, key, payload FROM dead
+  ), written AS (
     INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, max_attempts, kind, key, payload)
-    VALUES (r.queue, r.lane, r.attempt, r.id, r.enqueued_at, r.max_attempts, r.kind, r.key, r.payload);
-    INSERT INTO bugle.tally (queue, move, n) VALUES (r.queue, 13, 1);
-    RETURN 'scheduled';
-  END IF;
-  DELETE FROM bugle.dead d WHERE d.id = p_id RETURNING d.* INTO r;
-  IF FOUND THEN
-    INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, max_attempts, kind, key, payload)
-    VALUES (r.queue, r.lane, 0, r.id, r.enqueued_at, r.max_attempts, r.kind, r.key, r.payload);
-    INSERT INTO bugle.tally (queue, move, n) VALUES (r.queue, 14, 1);
-    RETURN 'dead';
-  END IF;
-  RETURN NULL;
+    SELECT queue, lane, attempt, id, enqueued_at, max_attempts, kind, key, payload FROM again
+  )
+  SELECT a.was, a.queue INTO was, number FROM again a;
+  INSERT INTO bugle.tally (queue, move, n)
+  SELECT number, m.id, 1 FROM bugle.move m WHERE m.cause = 'retry' AND m.from_state = was;
+  RETURN was;
 END $$;

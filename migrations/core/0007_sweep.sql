@@ -78,13 +78,8 @@ BEGIN
     RETURN 0;
   END IF;
   -- A hundred generations stay: the key of cursor refuses a claim that works from an old state only while that state's row is there.
-  DELETE FROM bugle.cursor c USING (
-    SELECT q.id AS queue, l.lane, newest.gen - 100 AS gen
-    FROM bugle.queue q
-    CROSS JOIN generate_series(0, 3) AS l (lane)
-    CROSS JOIN LATERAL (SELECT gen FROM bugle.cursor WHERE queue = q.id AND lane = l.lane ORDER BY gen DESC LIMIT 1) newest
-  ) old
-  WHERE c.queue = old.queue AND c.lane = old.lane AND c.gen < old.gen;
+  DELETE FROM bugle.cursor c USING bugle.newest_cursor newest
+  WHERE c.queue = newest.queue AND c.lane = newest.lane AND c.gen < newest.gen - 100;
   GET DIAGNOSTICS k = ROW_COUNT;
   removed := removed + k;
   DELETE FROM bugle.job_key WHERE (queue, key) IN (SELECT queue, key FROM bugle.job_key WHERE until <= p_now LIMIT 10000);
@@ -111,7 +106,7 @@ BEGIN
     INSERT INTO bugle.tally (queue, move, n)
     SELECT q.id, 7, leased FROM bugle.queue_count WHERE queue = q.id AND leased <> 0;
     INSERT INTO bugle.cursor (queue, lane, gen, px, pid, claimed)
-    SELECT q.id, lane, max(gen) + 1, 0, 0, max(claimed) FROM bugle.cursor WHERE queue = q.id GROUP BY lane;
+    SELECT queue, lane, gen + 1, 0, 0, claimed FROM bugle.newest_cursor WHERE queue = q.id;
     DELETE FROM bugle.lease WHERE queue = q.id;
     WITH gone AS (DELETE FROM bugle.job WHERE queue = q.id RETURNING *)
     INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload)

@@ -174,8 +174,12 @@ impl Bugle {
     }
 
     async fn change(&self, id: JobId, sql: sqlx::SqlStr) -> Result<Option<State>, Error> {
-        let was: Option<String> =
-            sqlx::query_scalar(sql).bind(id).fetch_one(self.pool()).await.map_err(Error::executing)?;
+        let was: Option<String> = sqlx::query_scalar(sql)
+            .bind(id)
+            .bind(self.namespace().as_str())
+            .fetch_one(self.pool())
+            .await
+            .map_err(Error::executing)?;
         was.map(|state| state.parse()).transpose()
     }
 }

@@ -4,6 +4,7 @@ use super::enqueue::interval;
 use super::{JobId, Queue, Receipt, State};
 use crate::limits::{ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
 use crate::{Error, crash};
+use sqlx::SqlStr;
 use sqlx::postgres::types::PgInterval;
 use std::time::Duration;
 
@@ -53,19 +54,8 @@ impl Queue {
     ///
     /// `closed` names the leases of which nothing is left after this call; one left out simply ends by itself.
     pub async fn ack(&self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
-        let columns = Columns::new(receipts.iter());
-        let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("ack.before_send");
-        let ended = sqlx::query_scalar(self.bugle.statements().ack())
-            .bind(self.number)
-            .bind(columns.lane)
-            .bind(columns.x)
-            .bind(columns.id)
-            .bind(columns.token)
-            .bind(closed)
-            .fetch_all(&mut *connection)
-            .await
-            .map_err(Error::executing)?;
+        let ended = self.end(self.bugle.statements().ack(), receipts, closed).await?;
         crash::point("ack.after_commit");
         Ok(ended)
     }
@@ -105,10 +95,16 @@ impl Queue {
 
     /// Gives jobs back untouched: ready at once for anybody, the attempt not counted. Returns those that were still held.
     pub async fn release(&self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
+        crash::point("release.before_send");
+        let ended = self.end(self.bugle.statements().release(), receipts, closed).await?;
+        crash::point("release.after_commit");
+        Ok(ended)
+    }
+
+    async fn end(&self, sql: SqlStr, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
         let columns = Columns::new(receipts.iter());
         let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
-        crash::point("release.before_send");
-        let ended = sqlx::query_scalar(self.bugle.statements().release())
+        sqlx::query_scalar(sql)
             .bind(self.number)
             .bind(columns.lane)
             .bind(columns.x)
@@ -117,9 +113,7 @@ impl Queue {
             .bind(closed)
             .fetch_all(&mut *connection)
             .await
-            .map_err(Error::executing)?;
-        crash::point("release.after_commit");
-        Ok(ended)
+            .map_err(Error::executing)
     }
 }
 

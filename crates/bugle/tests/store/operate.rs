@@ -1,8 +1,9 @@
 //! What people do to single jobs.
 use crate::fixture::{Fixture, ids, raw};
-use bugle::JobId;
 use bugle::jobs::State;
 use bugle::jobs::inspect::Filter;
+use bugle::name::NamespaceName;
+use bugle::{Bugle, JobId};
 use sqlx::Connection as _;
 use std::time::Duration;
 
@@ -76,4 +77,39 @@ async fn jobs_can_be_listed_and_shown() {
         queues.iter().map(|q| (q.name.as_str(), q.ready, q.leased)).collect::<Vec<_>>(),
         [("other", 1, 0), ("q", 2, 1)]
     );
+}
+
+#[tokio::test]
+async fn one_namespace_does_not_reach_into_another() {
+    let f = Fixture::new().await;
+    f.execute("SELECT bugle.declare_namespace('other')").await;
+    let options = bugle::Options {
+        schema: f.db.schema_name().unwrap(),
+        namespace: NamespaceName::parse("other").unwrap(),
+        ..Default::default()
+    };
+    let other = Bugle::new(f.db.pool().clone(), options).await.unwrap();
+    let ready = f.bugle.enqueue_raw("q", "k", raw("1")).key("same").send().await.unwrap();
+    let later = f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_mins(1)).send().await.unwrap();
+    let dead = f.bugle.enqueue_raw("dying", "k", raw("1")).max_attempts(1).send().await.unwrap();
+    let dying = f.bugle.queue("dying").await.unwrap();
+    let look = dying.claim("w", 1, Duration::from_secs(30)).await.unwrap();
+    f.expire(look.token).await;
+    dying.sweep().await.unwrap();
+
+    assert!(other.list_queues().await.unwrap().is_empty());
+    assert!(other.list_jobs(&Filter::default(), 10).await.unwrap().is_empty());
+    for id in [ready, later, dead] {
+        assert!(other.show_job(id).await.unwrap().is_none());
+        assert_eq!(other.cancel_job(id).await.unwrap(), None);
+        assert_eq!(other.retry_job(id).await.unwrap(), None);
+    }
+    let its_own = other.queue("q").await.unwrap();
+    assert!(its_own.claim("w", 10, Duration::from_secs(30)).await.unwrap().jobs.is_empty());
+    assert_ne!(
+        other.enqueue_raw("q", "k", raw("1")).key("same").send().await.unwrap(),
+        ready,
+        "its own keys as well"
+    );
+    assert_eq!(f.counts().await, "scheduled 1, ready 2, dead 1");
 }

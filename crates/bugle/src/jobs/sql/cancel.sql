@@ -1,2 +1,2 @@
--- Ends job $1 if it is open. NULL: there is no such open job.
-SELECT bugle.cancel($1);
+-- Ends job $1 if it is open. NULL: namespace $2 has no such open job.
+SELECT bugle.cancel($1, $2);

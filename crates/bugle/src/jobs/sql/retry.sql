@@ -1,2 +1,2 @@
--- Makes job $1 ready now. NULL: it is neither scheduled nor dead.
-SELECT bugle.retry($1);
+-- Makes job $1 ready now. NULL: it is neither scheduled nor dead in namespace $2.
+SELECT bugle.retry($1, $2);
