@@ -37,11 +37,12 @@ RETURN ('x' || left(encode(sha256('bugle.claim'::bytea), 'hex'), 8))::bit(32)::i
 CREATE FUNCTION bugle.sweep_class() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN ('x' || left(encode(sha256('bugle.sweep'::bytea), 'hex'), 8))::bit(32)::int;
 
--- Makes a namespace if it is not there. Unlike a queue it is never made by using it: a misspelt one would hide its jobs.
-CREATE FUNCTION bugle.declare_namespace(p_name text) RETURNS void LANGUAGE sql
-BEGIN ATOMIC
+-- Makes a namespace; false when it is there already. Unlike a queue it is never made by using it: a misspelt one would hide its jobs.
+CREATE FUNCTION bugle.declare_namespace(p_name text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
   INSERT INTO bugle.namespace (name) VALUES (p_name) ON CONFLICT (name) DO NOTHING;
-END;
+  RETURN FOUND;
+END $$;
 
 -- The number of a queue; NULL when there is none of that name.
 CREATE FUNCTION bugle.find_queue(p_namespace text, p_queue text) RETURNS int LANGUAGE plpgsql STABLE AS $$

@@ -1,6 +1,6 @@
 //! What may be typed.
 
-use crate::commands::{bench, completions, demo, doctor, enqueue, job, migrate, queue, work};
+use crate::commands::{bench, completions, demo, doctor, enqueue, job, migrate, namespace, queue, work};
 use crate::output::Output;
 use bugle::name::{NamespaceName, SchemaName};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -85,6 +85,9 @@ pub(crate) enum Command {
     /// Look at queues
     #[command(subcommand)]
     Queue(queue::Command),
+    /// Make and list namespaces
+    #[command(subcommand)]
+    Namespace(namespace::Command),
     /// Bring the schema up to date, or see what that would do
     #[command(subcommand)]
     Migrate(migrate::Command),

@@ -45,6 +45,7 @@ impl Bugle {
         let statements = Statements::new(&options.schema);
         let bugle = Self { inner: Arc::new(Inner { pool, options, statements }) };
         bugle.check_cluster().await?;
+        bugle.check_namespace().await?;
         Ok(bugle)
     }
 
@@ -68,6 +69,35 @@ impl Bugle {
 
     pub(crate) fn statements(&self) -> &Statements {
         &self.inner.statements
+    }
+
+    /// Makes a namespace; `false` = it was there already.
+    pub async fn create_namespace(&self, name: &NamespaceName) -> Result<bool, Error> {
+        sqlx::query_scalar(self.statements().declare_namespace())
+            .bind(name.as_str())
+            .fetch_one(self.pool())
+            .await
+            .map_err(Error::executing)
+    }
+
+    /// The names of all namespaces.
+    pub async fn list_namespaces(&self) -> Result<Vec<String>, Error> {
+        sqlx::query_scalar(self.statements().list_namespaces())
+            .fetch_all(self.pool())
+            .await
+            .map_err(Error::executing)
+    }
+
+    /// A namespace is never made by using it: a misspelt one would hide its jobs.
+    async fn check_namespace(&self) -> Result<(), Error> {
+        if self.list_namespaces().await?.iter().any(|name| name == self.namespace().as_str()) {
+            return Ok(());
+        }
+        Err(Error::Invalid {
+            what: "namespace",
+            fault: format!("{:?} does not exist", self.namespace().as_str()),
+            next: "make it with `bugle namespace create`",
+        })
     }
 
     /// Job rows carry the transaction numbers of the cluster that wrote them. After a restore into another cluster they are meaningless,

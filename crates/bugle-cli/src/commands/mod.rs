@@ -7,6 +7,7 @@ pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod job;
 pub(crate) mod migrate;
+pub(crate) mod namespace;
 pub(crate) mod queue;
 pub(crate) mod work;
 
@@ -36,6 +37,9 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         }
         Command::Job(command) => {
             on_place(&global, async |place| job::run(&command, place, output).await).await
+        }
+        Command::Namespace(command) => {
+            on_place(&global, async |place| namespace::run(&command, place, output).await).await
         }
         Command::Queue(queue::Command::Ls) => {
             on_place(&global, async |place| queue::list(place, output).await).await

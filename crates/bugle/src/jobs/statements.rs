@@ -22,6 +22,8 @@ macro_rules! statements {
 statements!(
     enqueue,
     enqueue_many,
+    declare_namespace,
+    list_namespaces,
     declare_queue,
     claim,
     bodies,

@@ -82,12 +82,13 @@ async fn jobs_can_be_listed_and_shown() {
 #[tokio::test]
 async fn one_namespace_does_not_reach_into_another() {
     let f = Fixture::new().await;
-    f.execute("SELECT bugle.declare_namespace('other')").await;
-    let options = bugle::Options {
-        schema: f.db.schema_name().unwrap(),
-        namespace: NamespaceName::parse("other").unwrap(),
-        ..Default::default()
-    };
+    let name = NamespaceName::parse("other").unwrap();
+    let options =
+        bugle::Options { schema: f.db.schema_name().unwrap(), namespace: name.clone(), ..Default::default() };
+    let error = Bugle::new(f.db.pool().clone(), options.clone()).await.err().unwrap().to_string();
+    assert!(error.contains("namespace \"other\" does not exist"), "{error}");
+    assert!(f.bugle.create_namespace(&name).await.unwrap());
+    assert!(!f.bugle.create_namespace(&name).await.unwrap(), "it was there already");
     let other = Bugle::new(f.db.pool().clone(), options).await.unwrap();
     let ready = f.bugle.enqueue_raw("q", "k", raw("1")).key("same").send().await.unwrap();
     let later = f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_mins(1)).send().await.unwrap();
