@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // clippy sees no test in a helper
 
+mod bench;
 mod doctor;
 mod embedded;
 mod enqueue;
@@ -9,6 +10,7 @@ mod errors;
 mod input;
 mod jobs;
 mod migrate;
+mod namespaces;
 mod work;
 
 use bugle_testkit::postgres::TestDb;
