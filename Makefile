@@ -11,8 +11,8 @@ help: ## Print this help
 .PHONY: run
 run: ## Start the demo: PostgreSQL, producers, workers and a live view (q quits)
 	@scripts/setup
-	cargo build --release --package bugle-cli
-	@target/release/bugle demo
+	cargo build --package bugle-cli
+	@target/debug/bugle demo
 
 .PHONY: test
 test: ## Check the code and run every suite

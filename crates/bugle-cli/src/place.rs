@@ -83,9 +83,9 @@ impl Place {
         match (&self.global.ephemeral, &self.global.data_dir) {
             (true, _) => String::new(),
             (false, Some(dir)) => {
-                format!("look in another terminal: bugle job ls --data-dir {}", dir.display())
+                format!("look in another terminal: {} job ls --data-dir {}", typed_name(), dir.display())
             }
-            (false, None) => "look in another terminal: bugle job ls".to_owned(),
+            (false, None) => format!("look in another terminal: {} job ls", typed_name()),
         }
     }
 
@@ -159,6 +159,11 @@ impl Place {
         }
         Ok(server.stop().await?)
     }
+}
+
+/// This program as it was typed: it need not be on the PATH.
+fn typed_name() -> String {
+    std::env::args().next().unwrap_or_else(|| "bugle".to_owned())
 }
 
 /// What was typed goes before what the environment says; a folder that was typed as well.
