@@ -67,13 +67,7 @@ impl Bench {
 
 /// Straight to the server.
 pub(crate) fn options() -> anyhow::Result<PgConnectOptions> {
-    let addr = server::addr()?;
-    Ok(PgConnectOptions::new_without_pgpass()
-        .host(&addr.ip().to_string())
-        .port(addr.port())
-        .username("postgres")
-        .database("postgres")
-        .application_name("direct"))
+    Ok(server::options(server::addr()?))
 }
 
 /// Fails a test that would hang.

@@ -15,7 +15,7 @@ impl RawSession {
         let mut stream = TcpStream::connect(proxy.addr()).await?;
         stream.write_all(&[8_u32.to_be_bytes(), 80_877_104_u32.to_be_bytes()].concat()).await?;
         assert_eq!(stream.read_u8().await?, b'N', "no GSSAPI encryption");
-        let body = format!("user\0postgres\0application_name\0{application}\0\0");
+        let body = format!("user\0bugle\0application_name\0{application}\0\0");
         stream.write_u32(u32::try_from(body.len() + 8)?).await?;
         stream.write_u32(196_608).await?;
         stream.write_all(body.as_bytes()).await?;
