@@ -40,5 +40,7 @@ pub async fn read(bugle: &Bugle) -> anyhow::Result<Snapshot> {
         counters.enqueued = all.into_iter().fold(0, u64::saturating_add);
         snapshot.queues.entry(row.try_get("queue")?).or_default().counters = Some(counters);
     }
+    // Ended here and not by dropping it, which would leave its locks to a runtime that may be busy.
+    tx.rollback().await?;
     Ok(snapshot)
 }

@@ -62,11 +62,16 @@ impl TestServer {
         kill(pid)
     }
 
-    /// `kill -9` of the postmaster, and waits until its children are gone too: until then they hold the
-    /// shared memory, and may even still answer.
+    /// `kill -9` of the postmaster and of all its children, and waits until they are gone. Left alone, the
+    /// children would finish the statements they are at, and answer them, before they notice.
     pub async fn crash(&mut self) -> anyhow::Result<()> {
         let server = self.server()?;
-        kill(i32::try_from(server.postmaster_pid())?)?;
+        let postmaster = i32::try_from(server.postmaster_pid())?;
+        let children = server.processes()?.into_iter().filter(|pid| *pid != postmaster);
+        kill(postmaster)?;
+        for child in children {
+            let _ = kill(child); // it may have ended by itself
+        }
         let gone = async {
             while !server.processes()?.is_empty() {
                 tokio::time::sleep(Duration::from_millis(20)).await;

@@ -7,6 +7,9 @@ use bugle_testkit::postgres::TestServer;
 use bugle_testkit::proxy::{Fault, Proxy};
 use std::time::Duration;
 
+/// How long a commit waits for the disk where that matters.
+const SLOW_FLUSH: Duration = Duration::from_millis(20);
+
 /// A backend of one of the nodes.
 const SOME_BACKEND: &str = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1";
 
@@ -15,6 +18,8 @@ async fn row_6_a_killed_backend_takes_all_connections_and_nothing_is_lost() {
     let server = TestServer::own().await.unwrap();
     let pool = server.pool().unwrap();
     let bugle = Bugle::new(pool.clone(), bugle::Options::default()).await.unwrap();
+    // Commits that take their time: there is always one under way when the blow falls.
+    server.slow_flush(SLOW_FLUSH).await.unwrap();
     let mut run = Run::new(bugle, NODE, LEASE).unwrap();
     let nodes = Nodes::start(&mut run, &server.url().unwrap(), 2, 3);
     let nemesis = run.nemesis();
@@ -40,6 +45,8 @@ async fn row_6_a_killed_backend_takes_all_connections_and_nothing_is_lost() {
 async fn row_7_a_killed_postmaster_comes_back_with_everything_that_was_accepted() {
     let mut server = TestServer::own().await.unwrap();
     let bugle = Bugle::new(server.pool().unwrap(), bugle::Options::default()).await.unwrap();
+    // Commits that take their time: there is always one under way when the blow falls.
+    server.slow_flush(SLOW_FLUSH).await.unwrap();
     let mut run = Run::new(bugle, NODE, LEASE).unwrap();
     let nodes = Nodes::start(&mut run, &server.url().unwrap(), 2, 3);
     let nemesis = run.nemesis();
