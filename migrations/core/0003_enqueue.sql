@@ -50,8 +50,8 @@ BEGIN
   ELSIF p_max_attempts IS NULL OR p_max_attempts NOT BETWEEN 1 AND 1000 THEN
     fault := format('max_attempts is %s; allowed are 1 to 1000', coalesce(p_max_attempts::text, 'NULL'));
     next_step := 'Leave it out for the default, 5.';
-  ELSIF octet_length(p_key) NOT BETWEEN 1 AND 255 THEN
-    fault := format('key is %s bytes long; allowed are 1 to 255 bytes', octet_length(p_key));
+  ELSIF octet_length(p_key) NOT BETWEEN 1 AND 255 OR p_key ~ '[[:cntrl:]]' THEN
+    fault := format('key is %s bytes long; allowed are 1 to 255 bytes without control characters', octet_length(p_key));
     next_step := 'Use a shorter key, such as a hash of this one.';
   ELSIF p_payload IS NULL THEN
     fault := 'payload is NULL';
@@ -75,6 +75,11 @@ SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
   taken bigint;
 BEGIN
+  -- A plain look first: whoever only repeats a key locks nothing and waits for nobody.
+  SELECT id INTO taken FROM bugle.job_key WHERE queue = p_queue AND key = p_key AND until > clock_timestamp();
+  IF FOUND THEN
+    RETURN taken;
+  END IF;
   INSERT INTO bugle.job_key AS k (queue, key, id, until)
   VALUES (p_queue, p_key, p_id, clock_timestamp() + p_window)
   ON CONFLICT (queue, key) DO UPDATE SET id = excluded.id, until = excluded.until
@@ -113,8 +118,8 @@ BEGIN
   number := bugle.declare_queue(a_queue, a_namespace);
   new_id := nextval('bugle.job_id');
   IF a_key IS NOT NULL THEN
-    IF a_window IS NULL OR a_window <= interval '0' THEN
-      RAISE EXCEPTION 'key_window is %; it must be longer than nothing', coalesce(a_window::text, 'NULL')
+    IF a_window IS NULL OR a_window <= interval '0' OR a_window > interval '100 years' THEN
+      RAISE EXCEPTION 'key_window is %; it must be longer than nothing and at most 100 years', coalesce(a_window::text, 'NULL')
         USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for the default, 24 hours.';
     END IF;
     old_id := bugle.take_key(number, a_key, new_id, a_window);
@@ -144,14 +149,14 @@ BEGIN
       RAISE EXCEPTION 'both due_at and delay are given'
         USING ERRCODE = 'invalid_parameter_value', HINT = 'Give one of them.';
     END IF;
-    IF p_delay < interval '0' THEN
-      RAISE EXCEPTION 'delay is %; it may not be negative', p_delay
+    IF p_delay < interval '0' OR p_delay > interval '100 years' THEN
+      RAISE EXCEPTION 'delay is %; allowed are 0 to 100 years', p_delay
         USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for a job that is due at once.';
     END IF;
     due := clock_timestamp() + p_delay;
   END IF;
-  IF due = 'infinity' THEN
-    RAISE EXCEPTION 'due_at is infinity: the job would never run'
+  IF due > clock_timestamp() + interval '100 years 1 day' THEN
+    RAISE EXCEPTION 'due_at is %: more than 100 years from now', due
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Give a time at which it shall run.';
   END IF;
   RETURN CASE WHEN due > clock_timestamp() THEN due END;

@@ -1,21 +1,23 @@
 -- Handing out jobs, and taking back what nobody finished.
--- These functions pin their plans: the tables are empty or tiny when a session plans, and a sequential scan chosen then would be
--- kept while they grow.
+-- These functions pin their plans: the tables are empty or tiny when a session plans, and a sequential scan or a hash join chosen then
+-- would be kept while they grow. A job is deleted by its ctid, which is safe because its row is never updated; OFFSET 0 keeps the
+-- planner from turning the look-up by key into a join over the queue.
+-- A moment is read once into a variable: clock_timestamp() in a WHERE is volatile and never an index condition.
 
 -- Moves jobs whose time has come from due to job. They are handed out by the next look.
 CREATE FUNCTION bugle.move_due(p_queue int, p_from timestamptz, p_most int) RETURNS int LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
+  this_moment timestamptz := clock_timestamp();
   moved int;
 BEGIN
-  WITH picked AS (
-    SELECT due_at, id FROM bugle.due
-    WHERE queue = p_queue AND due_at >= p_from AND due_at <= clock_timestamp()
-    ORDER BY due_at, id LIMIT p_most
-    FOR UPDATE SKIP LOCKED
-  ), gone AS (
-    DELETE FROM bugle.due d USING picked
-    WHERE d.queue = p_queue AND d.due_at = picked.due_at AND d.id = picked.id
+  WITH gone AS (
+    DELETE FROM bugle.due d
+    WHERE d.ctid = ANY (ARRAY(
+      SELECT p.ctid FROM bugle.due p
+      WHERE p.queue = p_queue AND p.due_at >= p_from AND p.due_at <= this_moment
+      ORDER BY p.due_at, p.id LIMIT p_most
+      FOR UPDATE SKIP LOCKED))
     RETURNING d.*
   )
   INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload)
@@ -31,8 +33,9 @@ END $$;
 -- A job that is being acked in somebody's open transaction is left alone (a claim must never wait for a stranger's commit);
 -- its lease is looked at again a second later.
 CREATE FUNCTION bugle.sweep(p_queue int, p_from timestamptz DEFAULT '-infinity') RETURNS int LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
+  this_moment timestamptz := clock_timestamp();
   l record;
   again int;
   died int;
@@ -40,17 +43,16 @@ DECLARE
 BEGIN
   FOR l IN
     SELECT * FROM bugle.lease
-    WHERE queue = p_queue AND until >= p_from AND until <= clock_timestamp()
+    WHERE queue = p_queue AND until >= p_from AND until <= this_moment
     ORDER BY until LIMIT 100
     FOR UPDATE SKIP LOCKED
   LOOP
-    WITH held AS (
-      SELECT x, id FROM bugle.job
-      WHERE queue = l.queue AND lane = l.lane AND (x, id) > (l.lo_x, l.lo_id) AND (x, id) <= (l.hi_x, l.hi_id) AND x <> ALL (l.skip)
-      FOR UPDATE SKIP LOCKED
-    ), gone AS (
-      DELETE FROM bugle.job j USING held
-      WHERE j.queue = l.queue AND j.lane = l.lane AND j.x = held.x AND j.id = held.id
+    WITH gone AS (
+      DELETE FROM bugle.job j
+      WHERE j.ctid = ANY (ARRAY(
+        SELECT h.ctid FROM bugle.job h
+        WHERE h.queue = l.queue AND h.lane = l.lane AND (h.x, h.id) > (l.lo_x, l.lo_id) AND (h.x, h.id) <= (l.hi_x, l.hi_id) AND h.x <> ALL (l.skip)
+        FOR UPDATE SKIP LOCKED))
       RETURNING j.*
     ), noted AS (
       INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)
@@ -87,7 +89,7 @@ CREATE FUNCTION bugle.claim(
   p_due_from timestamptz DEFAULT '-infinity', p_until_from timestamptz DEFAULT '-infinity',
   OUT got int, OUT next_due timestamptz, OUT next_expiry timestamptz, OUT claimed_at timestamptz
 ) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
   c record;             -- the cursor of a lane
   m record;             -- what a scan found
@@ -98,6 +100,7 @@ DECLARE
   keep_id bigint[];
   open_x bigint[];
   moved boolean := false;
+  not_before timestamptz;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'claim runs in % isolation', current_setting('transaction_isolation')
@@ -198,9 +201,11 @@ BEGIN
     IF next_expiry <= clock_timestamp() AND bugle.sweep(p_queue, p_until_from) > 0 THEN
       moved := true;
     END IF;
-    IF moved THEN   -- rows of this transaction: look again at once
-      next_due := clock_timestamp();
-    END IF;
+    -- What is past and was not taken is locked by somebody's open transaction: not worth a look at every instant.
+    not_before := clock_timestamp() + interval '100 milliseconds';
+    next_expiry := CASE WHEN next_expiry <= clock_timestamp() THEN not_before ELSE next_expiry END;
+    next_due := CASE WHEN moved THEN claim.claimed_at   -- rows of this transaction: look again at once
+      WHEN next_due <= claim.claimed_at THEN not_before ELSE next_due END;
   END IF;
 END $$;
 
@@ -209,7 +214,7 @@ CREATE FUNCTION bugle.bodies(p_token bigint) RETURNS TABLE (
   lane smallint, x bigint, id bigint, attempt smallint, max_attempts smallint, enqueued_at timestamptz, due_at timestamptz,
   kind text, key text, payload jsonb, until timestamptz
 ) LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
   RETURN QUERY
   SELECT l.lane, j.x, j.id, (j.attempt + 1)::smallint, j.max_attempts, j.enqueued_at, j.due_at, j.kind, j.key, j.payload, l.until
@@ -224,7 +229,7 @@ END $$;
 
 -- Extends the leases among p_tokens that a worker holds and that have not ended. A token not returned: that lease was lost.
 CREATE FUNCTION bugle.renew(p_tokens bigint[], p_worker text) RETURNS TABLE (token bigint, until timestamptz) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
   RETURN QUERY
   WITH extended AS (

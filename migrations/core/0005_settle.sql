@@ -1,15 +1,23 @@
 -- Ending what was claimed. The row's key is the fence: a redelivered job has another x, so a late call finds no row. The lease must
 -- exist as well: after a crash of the server the same row may have been handed out twice, and only the newer lease is left.
+-- By ctid, with the same pinned plans as in 0004.
 -- An id that is not returned: that job was lost or cancelled, a normal answer. p_closed: leases of which nothing is left.
 
 CREATE FUNCTION bugle.ack(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
-    DELETE FROM bugle.job j USING unnest(p_lane, p_x, p_id, p_token) AS u (lane, x, id, token)
-    WHERE j.queue = p_queue AND j.lane = u.lane AND j.x = u.x AND j.id = u.id
-      AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
+    DELETE FROM bugle.job j USING (
+      SELECT k.place
+      FROM unnest(p_lane, p_x, p_id, p_token) AS u (lane, x, id, token)
+      CROSS JOIN LATERAL (
+        SELECT h.ctid AS place FROM bugle.job h
+        WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0
+      ) k
+      WHERE EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
+    ) held
+    WHERE j.ctid = held.place
     RETURNING j.*
   ), kept AS (
     INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, payload)
@@ -28,14 +36,22 @@ CREATE FUNCTION bugle.fail(
   p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[],
   p_retry_in interval[], p_code text[], p_message text[]
 ) RETURNS TABLE (id bigint, state text) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
-    DELETE FROM bugle.job j USING unnest(p_lane, p_x, p_id, p_token, p_retry_in, p_code, p_message) AS u (lane, x, id, token, retry_in, code, message)
-    WHERE j.queue = p_queue AND j.lane = u.lane AND j.x = u.x AND j.id = u.id
-      AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
-    RETURNING j.*, u.token, u.retry_in, u.code, u.message, (u.retry_in IS NULL OR j.attempt + 1 >= j.max_attempts) AS out_of_attempts
+    DELETE FROM bugle.job j USING (
+      SELECT k.place, u.token, u.retry_in, u.code, u.message
+      FROM unnest(p_lane, p_x, p_id, p_token, p_retry_in, p_code, p_message) AS u (lane, x, id, token, retry_in, code, message)
+      CROSS JOIN LATERAL (
+        SELECT h.ctid AS place FROM bugle.job h
+        WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0
+      ) k
+      WHERE EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
+    ) held
+    WHERE j.ctid = held.place
+    RETURNING j.*, held.token, held.retry_in, held.code, held.message,
+      (held.retry_in IS NULL OR j.attempt + 1 >= j.max_attempts) AS out_of_attempts
   ), noted AS (
     INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)
     SELECT g.queue, g.id, g.attempt + 1, (SELECT l.worker FROM bugle.lease l WHERE l.token = g.token LIMIT 1), g.code, g.message FROM gone g
@@ -57,13 +73,20 @@ END $$;
 
 -- Gives jobs back untouched: ready at once, the attempt not counted.
 CREATE FUNCTION bugle.release(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
-    DELETE FROM bugle.job j USING unnest(p_lane, p_x, p_id, p_token) AS u (lane, x, id, token)
-    WHERE j.queue = p_queue AND j.lane = u.lane AND j.x = u.x AND j.id = u.id
-      AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
+    DELETE FROM bugle.job j USING (
+      SELECT k.place
+      FROM unnest(p_lane, p_x, p_id, p_token) AS u (lane, x, id, token)
+      CROSS JOIN LATERAL (
+        SELECT h.ctid AS place FROM bugle.job h
+        WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0
+      ) k
+      WHERE EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
+    ) held
+    WHERE j.ctid = held.place
     RETURNING j.*
   ), again AS (
     INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload)

@@ -1,12 +1,25 @@
 -- What people do with jobs: look at them, cancel them, try them again.
 
+-- Has a cursor at (p_px, p_pid), still waiting for the transactions p_pend_x, passed this row?
+CREATE FUNCTION bugle.is_passed(p_x bigint, p_id bigint, p_px bigint, p_pid bigint, p_pend_x bigint[], p_pend_id bigint[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (p_x, p_id) <= (p_px, p_pid)
+  AND (p_pend_x = '{}' OR NOT EXISTS (SELECT FROM unnest(p_pend_x, p_pend_id) AS u (x, id) WHERE u.x = p_x AND p_id > u.id));
+
+-- Refuses a caller whose snapshot may be older than the queue's lock: it would decide by what is no longer true.
+CREATE FUNCTION bugle.check_read_committed(p_what text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE EXCEPTION '% runs in % isolation', p_what, current_setting('transaction_isolation')
+      USING ERRCODE = 'invalid_transaction_state', HINT = 'Call it in READ COMMITTED: it needs a snapshot younger than the queue''s lock.';
+  END IF;
+END $$;
+
 -- Every job that Bugle still knows, in one shape. For people and tests: no part of the hot path reads it.
 -- A row of job is leased when its lane's cursor has passed it.
 CREATE VIEW bugle.job_view AS
 SELECT j.id, j.queue,
-  CASE WHEN (j.x, j.id) <= (c.px, c.pid)
-    AND (c.pend_x = '{}' OR NOT EXISTS (SELECT FROM unnest(c.pend_x, c.pend_id) AS u (x, id) WHERE u.x = j.x AND j.id > u.id))
-  THEN 'leased' ELSE 'ready' END AS state,
+  CASE WHEN bugle.is_passed(j.x, j.id, c.px, c.pid, c.pend_x, c.pend_id) THEN 'leased' ELSE 'ready' END AS state,
   j.lane AS priority, j.attempt, j.max_attempts, j.enqueued_at, j.due_at, NULL::timestamptz AS finished_at, j.kind, j.key, j.payload, j.x
 FROM bugle.job j
 JOIN bugle.newest_cursor c ON c.queue = j.queue AND c.lane = j.lane
@@ -39,28 +52,37 @@ CREATE FUNCTION bugle.cancel(p_id bigint, p_namespace text DEFAULT 'default') RE
 SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
   queues int[] := ARRAY(SELECT q.id FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace);
+  place record;
   j record;
+  c record;
   was text;
 BEGIN
+  PERFORM bugle.check_read_committed('cancel');
   FOR round IN 1..10 LOOP   -- the job may move on between finding and deleting it
     DELETE FROM bugle.due d WHERE d.id = p_id AND d.queue = ANY (queues) RETURNING d.* INTO j;
     IF FOUND THEN
       PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.payload, 'scheduled');
       RETURN 'scheduled';
     END IF;
-    SELECT v.queue INTO j FROM bugle.job v WHERE v.id = p_id AND v.queue = ANY (queues);
+    SELECT h.queue, h.lane, h.x INTO place FROM bugle.job h WHERE h.id = p_id AND h.queue = ANY (queues);
     EXIT WHEN NOT FOUND AND round > 1;   -- seen in neither table twice in a row: it has ended
     CONTINUE WHEN NOT FOUND;
-    PERFORM pg_advisory_xact_lock(bugle.claim_class(), j.queue);
-    -- Read after the lock: no claim can pass the row between this look and the DELETE.
-    SELECT v.queue, v.priority AS lane, v.x, v.state INTO j FROM bugle.job_view v WHERE v.id = p_id AND v.state IN ('ready', 'leased');
-    CONTINUE WHEN NOT FOUND;
-    was := j.state;
-    DELETE FROM bugle.job g WHERE g.queue = j.queue AND g.lane = j.lane AND g.x = j.x AND g.id = p_id RETURNING g.* INTO j;
-    IF FOUND THEN
-      PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.payload, was);
-      RETURN was;
+    -- Under the lock no claim can pass the row. Whoever holds the row is not waited for: claims wait for this lock.
+    PERFORM pg_advisory_xact_lock(bugle.claim_class(), place.queue);
+    SELECT h.* INTO j FROM bugle.job h
+    WHERE h.queue = place.queue AND h.lane = place.lane AND h.x = place.x AND h.id = p_id
+    FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+      PERFORM 1 FROM bugle.job h WHERE h.queue = place.queue AND h.lane = place.lane AND h.x = place.x AND h.id = p_id;
+      CONTINUE WHEN NOT FOUND;
+      RAISE EXCEPTION 'job % is being ended by another transaction', p_id
+        USING ERRCODE = 'lock_not_available', HINT = 'Try again when that transaction has ended.';
     END IF;
+    SELECT * INTO c FROM bugle.cursor k WHERE k.queue = j.queue AND k.lane = j.lane ORDER BY k.gen DESC LIMIT 1;
+    was := CASE WHEN bugle.is_passed(j.x, j.id, c.px, c.pid, c.pend_x, c.pend_id) THEN 'leased' ELSE 'ready' END;
+    DELETE FROM bugle.job h WHERE h.queue = j.queue AND h.lane = j.lane AND h.x = j.x AND h.id = j.id;
+    PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.payload, was);
+    RETURN was;
   END LOOP;
   RETURN NULL;
 END $$;

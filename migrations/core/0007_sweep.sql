@@ -4,10 +4,10 @@ CREATE FUNCTION bugle.day_start(p_at timestamptz) RETURNS timestamptz LANGUAGE s
 RETURN date_trunc('day', p_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC';
 
 -- Makes the partitions of history and failure for yesterday and p_ahead days to come. Returns how many were made.
--- The table is made beside its parent and then attached: attaching locks nobody out of the parent. Rows that meanwhile went into the
--- default partition are moved along.
+-- The table is made beside its parent and then attached: that locks the default partition for a moment, nobody out of the others. Rows that
+-- meanwhile went into the default partition are moved along.
 CREATE FUNCTION bugle.make_partitions(p_now timestamptz DEFAULT now(), p_ahead int DEFAULT 7) RETURNS int LANGUAGE plpgsql
-SET lock_timeout = '200ms' AS $$
+SET lock_timeout = '200ms' SET datestyle = 'ISO' SET timezone = 'UTC' AS $$
 DECLARE
   t record;
   a timestamptz;
@@ -36,34 +36,37 @@ BEGIN
   RETURN made;
 END $$;
 
--- Drops the partitions of days that ended more than history_days before p_now. Returns how many.
--- With a lock timeout: a dump holds a lock on the old partition, and a DROP that waits would make everybody wait behind it.
+-- Drops the partitions of days that ended more than history_days before p_now, and deletes what is as old in the default ones. Returns how
+-- many were dropped. A DROP locks the whole table for a moment and waits for every transaction that uses it: with a timeout, or everybody
+-- would wait behind it; the next pass tries again.
 CREATE FUNCTION bugle.drop_partitions(p_now timestamptz DEFAULT now()) RETURNS int LANGUAGE plpgsql
 SET lock_timeout = '100ms' AS $$
 DECLARE
-  oldest text;
+  oldest timestamptz;
   part record;
   dropped int := 0;
 BEGIN
   IF NOT pg_try_advisory_xact_lock(bugle.sweep_class(), 1) THEN
     RETURN 0;
   END IF;
-  SELECT to_char((bugle.day_start(p_now) - history_days * interval '24 hours') AT TIME ZONE 'UTC', 'YYYYMMDD') INTO oldest FROM bugle.meta;
+  SELECT bugle.day_start(p_now) - history_days * interval '24 hours' INTO oldest FROM bugle.meta;
   FOR part IN
     SELECT c.oid::regclass AS name
     FROM pg_inherits i
     JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent IN ('bugle.history'::regclass, 'bugle.failure'::regclass)
-      AND c.relname ~ '_[0-9]{8}$' AND right(c.relname, 8) < oldest
+      AND c.relname ~ '_[0-9]{8}$' AND right(c.relname, 8) < to_char(oldest AT TIME ZONE 'UTC', 'YYYYMMDD')
     ORDER BY c.relname
   LOOP
     BEGIN
       EXECUTE format('DROP TABLE %s', part.name);
       dropped := dropped + 1;
     EXCEPTION WHEN lock_not_available THEN
-      NULL;   -- the next pass tries again
+      EXIT;   -- one stall is enough for a pass
     END;
   END LOOP;
+  DELETE FROM bugle.history_default WHERE finished_at < oldest;
+  DELETE FROM bugle.failure_default WHERE failed_at < oldest;
   RETURN dropped;
 END $$;
 
@@ -82,9 +85,14 @@ BEGIN
   WHERE c.queue = newest.queue AND c.lane = newest.lane AND c.gen < newest.gen - 100;
   GET DIAGNOSTICS k = ROW_COUNT;
   removed := removed + k;
-  DELETE FROM bugle.job_key WHERE (queue, key) IN (SELECT queue, key FROM bugle.job_key WHERE until <= p_now LIMIT 10000);
-  GET DIAGNOSTICS k = ROW_COUNT;
-  removed := removed + k;
+  LOOP
+    -- A key that an open enqueue is just taking anew is skipped, and the end of its window is looked at again: it may have moved.
+    DELETE FROM bugle.job_key WHERE until <= p_now
+      AND (queue, key) IN (SELECT queue, key FROM bugle.job_key WHERE until <= p_now LIMIT 10000 FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS k = ROW_COUNT;
+    removed := removed + k;
+    EXIT WHEN k < 10000;
+  END LOOP;
   IF (SELECT count(*) FROM (SELECT FROM bugle.tally LIMIT 1000) s) = 1000 THEN   -- an idle system is left alone
     WITH d AS (DELETE FROM bugle.tally RETURNING *)
     INSERT INTO bugle.tally (queue, move, n) SELECT queue, move, sum(n) FROM d GROUP BY queue, move;
@@ -100,6 +108,7 @@ DECLARE
   again bigint;
   total bigint := 0;
 BEGIN
+  PERFORM bugle.check_read_committed('rebase');
   FOR q IN SELECT id FROM bugle.queue ORDER BY id LOOP
     PERFORM pg_advisory_xact_lock(bugle.claim_class(), q.id);
     -- Leased jobs become ready, as if released.

@@ -1,5 +1,7 @@
 //! What can go wrong, and what may have happened all the same.
 
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+
 /// What the caller may conclude about a write that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -41,6 +43,14 @@ pub enum Error {
         "the connection broke and it is unknown whether the database did it: {0}; try again with the same key"
     )]
     Unknown(#[source] sqlx::Error),
+    /// The database did it, but its answer could not be read.
+    #[error(
+        "the database's answer could not be read: {0}; check that no other program writes to Bugle's tables"
+    )]
+    Answer(#[source] sqlx::Error),
+    /// A part of Bugle itself failed.
+    #[error("{0}; this is a mistake in Bugle, please report it")]
+    Bug(String),
     /// The payload could not be turned into JSON, or not back into the job's type.
     #[error("payload of a job of kind {kind:?} does not fit: {source}; check the type's serde attributes")]
     Payload {
@@ -62,36 +72,45 @@ impl Error {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Unknown(_) => Outcome::Unknown,
+            Self::Unknown(_) | Self::Answer(_) => Outcome::Unknown,
             _ => Outcome::Refused,
         }
     }
 
     /// A failed attempt to get a connection: nothing was sent.
     pub(crate) fn connecting(error: sqlx::Error) -> Self {
-        match error {
-            sqlx::Error::Database(_) => Self::executing(error),
-            _ => Self::NoConnection(error),
+        match Self::executing(error) {
+            Self::Unknown(error) => Self::NoConnection(error),
+            known => known,
         }
     }
 
-    /// A failed statement. Only an ordinary error answer proves that it did not happen: a server that is told to stop, or a cut
-    /// connection, may have committed first.
+    /// A failed statement. Only an ordinary error answer proves that it did not happen: a server that stops or breaks down, or a cut
+    /// connection, may have committed first. (A disk that fails at the flush of a commit ends in a PANIC, and the job is there afterwards.)
     pub(crate) fn executing(error: sqlx::Error) -> Self {
         match &error {
             sqlx::Error::Database(answer) => {
                 let code = answer.code().unwrap_or_default().into_owned();
-                if code.starts_with("57P") || code.starts_with("08") || code == "40003" {
+                let answer = answer.try_downcast_ref::<PgDatabaseError>();
+                let ends_the_session = answer
+                    .is_none_or(|answer| matches!(answer.severity(), PgSeverity::Fatal | PgSeverity::Panic));
+                if ends_the_session || code.starts_with("57P") || code.starts_with("08") || code == "40003" {
                     return Self::Unknown(error);
                 }
-                let hint = answer
-                    .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
-                    .and_then(|e| e.hint())
-                    .map(|h| format!("({h})"));
-                Self::Refused { message: answer.message().to_owned(), hint, code }
+                let message = answer.map(PgDatabaseError::message).unwrap_or_default().to_owned();
+                let hint = answer.and_then(PgDatabaseError::hint).map(|hint| format!("({hint})"));
+                Self::Refused { message, hint, code }
             }
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => Self::NoConnection(error),
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::RowNotFound => {
+                Self::Answer(error)
+            }
             _ => Self::Unknown(error),
         }
+    }
+
+    /// A statement that was not answered in time.
+    pub(crate) fn timed_out() -> Self {
+        Self::Unknown(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))
     }
 }

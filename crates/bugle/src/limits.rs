@@ -1,6 +1,8 @@
 //! Everything has a limit. The SQL functions refuse the same values (a test compares them), so that a trigger or a program in
 //! another language gets the same answer as Rust code.
 
+use std::time::Duration;
+
 /// Longest schema name. Leaves room for suffixes inside PostgreSQL's 63 bytes.
 pub const SCHEMA_NAME_BYTES_MAX: usize = 48;
 /// Longest name of a namespace, a queue or a kind.
@@ -25,3 +27,5 @@ pub const ERROR_CODE_BYTES_MAX: usize = 100;
 pub const ERROR_MESSAGE_BYTES_MAX: usize = 4_000;
 /// Longest name of a worker.
 pub const WORKER_NAME_BYTES_MAX: usize = 255;
+/// Longest delay, retry wait or key window: 100 years. Beyond some hundred thousand years, programs cannot even read the moment.
+pub const DURATION_MAX: Duration = Duration::from_hours(100 * 365 * 24);

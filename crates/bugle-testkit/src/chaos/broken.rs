@@ -22,8 +22,8 @@ pub const ACK_WITHOUT_PROOF: Break = Break {
     name: "ack without the row's key and the lease: a stale worker ends a job that somebody else holds",
     function: "ack",
     changes: &[(
-        "AND j.x = u.x AND j.id = u.id\n      AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)",
-        "AND j.id = u.id",
+        "AND h.x = u.x AND h.id = u.id OFFSET 0\n      ) k\n      WHERE EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)",
+        "AND h.id = u.id OFFSET 0\n      ) k",
     )],
     also: "",
 };
@@ -65,7 +65,7 @@ pub const EXPIRY_NOT_COUNTED: Break = Break {
 pub const SWEEP_BEFORE_THE_END: Break = Break {
     name: "leases are swept before they end: two holders",
     function: "sweep",
-    changes: &[("until <= clock_timestamp()\n", "until <= clock_timestamp() + interval '1 hour'\n")],
+    changes: &[("until <= this_moment\n", "until <= this_moment + interval '1 hour'\n")],
     also: "",
 };
 
@@ -74,7 +74,10 @@ pub const SWEEP_THAT_LOSES: Break = Break {
     name: "the sweep removes the lease and leaves the jobs behind the cursor",
     function: "sweep",
     changes: &[
-        ("AND x <> ALL (l.skip)\n      FOR UPDATE SKIP LOCKED", "AND false\n      FOR UPDATE SKIP LOCKED"),
+        (
+            "AND h.x <> ALL (l.skip)\n        FOR UPDATE SKIP LOCKED",
+            "AND false\n        FOR UPDATE SKIP LOCKED",
+        ),
         ("    IF FOUND THEN\n", "    IF false THEN\n"),
     ],
     also: "",
@@ -102,7 +105,10 @@ pub const DUE_TOO_EARLY: Break = Break {
 pub const KEYS_IGNORED: Break = Break {
     name: "a key that is taken is taken again",
     function: "take_key",
-    changes: &[("    WHERE k.until <= clock_timestamp();", "    WHERE true;")],
+    changes: &[
+        ("AND until > clock_timestamp();", "AND false;"),
+        ("    WHERE k.until <= clock_timestamp();", "    WHERE true;"),
+    ],
     also: "",
 };
 
@@ -119,8 +125,8 @@ pub const ATTEMPTS_WITHOUT_END: Break = Break {
     name: "a failed job is tried again although its attempts are used up",
     function: "fail",
     changes: &[(
-        "(u.retry_in IS NULL OR j.attempt + 1 >= j.max_attempts) AS out_of_attempts",
-        "(u.retry_in IS NULL) AS out_of_attempts",
+        "(held.retry_in IS NULL OR j.attempt + 1 >= j.max_attempts) AS out_of_attempts",
+        "(held.retry_in IS NULL) AS out_of_attempts",
     )],
     also: "",
 };

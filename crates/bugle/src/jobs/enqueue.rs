@@ -1,7 +1,7 @@
 //! Writing jobs: on the handle's own pool, or inside a transaction of the caller.
 
 use super::{Job, JobId, Priority};
-use crate::limits::{ATTEMPTS_MAX, ENQUEUE_JOBS_MAX, PAYLOAD_BYTES_MAX};
+use crate::limits::{ATTEMPTS_MAX, DURATION_MAX, ENQUEUE_JOBS_MAX, PAYLOAD_BYTES_MAX};
 use crate::name::{Key, Kind, QueueName};
 use crate::{Bugle, Error, crash};
 use chrono::{DateTime, Utc};
@@ -288,11 +288,14 @@ fn has_nul(json: &str) -> bool {
 }
 
 pub(super) fn interval(what: &'static str, duration: Duration) -> Result<PgInterval, Error> {
-    let microseconds = i64::try_from(duration.as_micros()).map_err(|_| Error::Invalid {
-        what,
-        fault: format!("is {duration:?}"),
-        next: "use a shorter time",
-    })?;
+    if duration > DURATION_MAX {
+        return Err(Error::Invalid {
+            what,
+            fault: format!("is {duration:?}"),
+            next: "use at most 100 years",
+        });
+    }
+    let microseconds = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     Ok(PgInterval { months: 0, days: 0, microseconds })
 }
 

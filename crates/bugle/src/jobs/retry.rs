@@ -26,7 +26,8 @@ impl Backoff {
     pub fn after(&self, attempt: u16) -> Duration {
         let doublings = u32::from(attempt.saturating_sub(1)).min(31);
         let whole = self.base.saturating_mul(1 << doublings).min(self.max);
-        whole.mul_f64(1.0 - self.jitter.clamp(0.0, 1.0) * rand::random::<f64>())
+        let jitter = if self.jitter.is_nan() { 0.0 } else { self.jitter.clamp(0.0, 1.0) };
+        whole.mul_f64(1.0 - jitter * rand::random::<f64>())
     }
 }
 
@@ -40,6 +41,12 @@ mod tests {
         let waits: Vec<u64> = (1..=6).map(|n| backoff.after(n).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 8, 10, 10]);
         assert_eq!(backoff.after(u16::MAX).as_secs(), 10);
+    }
+
+    #[test]
+    fn jitter_that_is_no_number_is_none() {
+        let backoff = Backoff { jitter: f64::NAN, ..Backoff::default() };
+        assert_eq!(backoff.after(1), backoff.base);
     }
 
     #[test]

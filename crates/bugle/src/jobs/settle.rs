@@ -2,7 +2,7 @@
 
 use super::enqueue::interval;
 use super::{JobId, Queue, Receipt, State};
-use crate::limits::{ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
+use crate::limits::{DURATION_MAX, ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
 use crate::{Error, crash};
 use sqlx::SqlStr;
 use sqlx::postgres::types::PgInterval;
@@ -66,14 +66,11 @@ impl Queue {
         let columns = Columns::new(failures.iter().map(|f| &f.receipt));
         let retry_in: Vec<Option<PgInterval>> = failures
             .iter()
-            .map(|f| f.retry_in.map(|d| interval("retry delay", d)).transpose())
+            .map(|f| f.retry_in.map(|d| interval("retry delay", d.min(DURATION_MAX))).transpose())
             .collect::<Result<_, _>>()?;
-        let code: Vec<&str> = failures.iter().map(|f| cut(&f.code, ERROR_CODE_BYTES_MAX)).collect();
-        // PostgreSQL's text cannot hold NUL, and a program's error output may.
-        let message: Vec<String> = failures
-            .iter()
-            .map(|f| cut(&f.message, ERROR_MESSAGE_BYTES_MAX).replace('\0', "\u{fffd}"))
-            .collect();
+        let code: Vec<String> = failures.iter().map(|f| storable(&f.code, ERROR_CODE_BYTES_MAX)).collect();
+        let message: Vec<String> =
+            failures.iter().map(|f| storable(&f.message, ERROR_MESSAGE_BYTES_MAX)).collect();
         let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("fail.before_send");
         let ended: Vec<(JobId, String)> = sqlx::query_as(self.bugle.statements().fail())
@@ -115,6 +112,11 @@ impl Queue {
             .await
             .map_err(Error::executing)
     }
+}
+
+/// What can be kept of a text that anybody may have written: PostgreSQL's text cannot hold NUL.
+fn storable(text: &str, max: usize) -> String {
+    cut(text, max).replace('\0', "\u{fffd}")
 }
 
 /// At most `max` bytes of a text, cut between characters.

@@ -56,8 +56,10 @@ pub(super) async fn run(bugle: Bugle, stop: CancellationToken) {
                 bugle.trim().await.map(drop)
             }
         };
-        if let Err(error) = pass.await {
-            tracing::warn!(%error, "sweep failed, trying again later");
+        match stop.run_until_cancelled(pass).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => tracing::warn!(%error, "sweep failed, trying again later"),
+            None => return,
         }
         // Nodes that started together should not sweep together.
         let wait = TRIM_EVERY.mul_f64(0.5 + rand::random::<f64>());

@@ -51,6 +51,8 @@ pub async fn pool(options: &Options) -> Result<PgPool, Error> {
         Some(_) => options.connect.clone(),
         None => options.connect.clone().application_name("bugle"),
     };
+    // A claim refuses any other; a database's or role's own default must not decide.
+    let connect = connect.options([("default_transaction_isolation", "read committed")]);
     let pool = PgPoolOptions::new()
         .max_connections(options.connections_max)
         .acquire_timeout(options.acquire_timeout)

@@ -222,3 +222,25 @@ async fn bad_claims_are_refused() {
         assert!(matches!(error, Error::Invalid { .. }), "{error}");
     }
 }
+
+#[tokio::test]
+async fn what_a_stranger_holds_is_not_looked_for_at_every_instant() {
+    let f = Fixture::new().await;
+    f.enqueue(1).await;
+    let held = f.claim(1).await;
+    f.expire(held.token).await;
+    f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_millis(1)).send().await.unwrap();
+    // Somebody's open transaction has locked the due job and the ended lease.
+    let mut session = f.session().await;
+    let mut tx = session.begin().await.unwrap();
+    let both = "SELECT (SELECT 1 FROM bugle.due FOR UPDATE), (SELECT 1 FROM bugle.lease FOR UPDATE)";
+    sqlx::query(f.db.sql(both).unwrap()).execute(&mut *tx).await.unwrap();
+    while !f.one::<bool>("SELECT bool_and(due_at < clock_timestamp()) FROM bugle.due").await {}
+    let look = f.claim(10).await;
+    assert!(look.jobs.is_empty());
+    let wait = look.look_again_in.expect("there is something to wait for");
+    assert!(wait >= Duration::from_millis(90), "a worker would spin: {wait:?}");
+    tx.rollback().await.unwrap();
+    assert_eq!(f.claim(10).await.look_again_in, Some(Duration::ZERO), "free again: moved, and look at once");
+    assert_eq!(f.claim(10).await.jobs.len(), 2);
+}

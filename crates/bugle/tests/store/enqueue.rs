@@ -1,6 +1,8 @@
 //! Writing jobs.
 use crate::fixture::{Fixture, ids, raw};
-use bugle::limits::{ATTEMPTS_MAX, ENQUEUE_JOBS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use bugle::limits::{
+    ATTEMPTS_MAX, DURATION_MAX, ENQUEUE_JOBS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX,
+};
 use bugle::{Error, Job, Outcome, Priority};
 use chrono::{TimeDelta, Utc};
 use sqlx::Connection as _;
@@ -179,6 +181,10 @@ async fn bad_input_is_refused_with_a_sentence_and_nothing_is_written() {
         ("max_attempts", b.enqueue_raw("q", "k", raw("1")).max_attempts(ATTEMPTS_MAX + 1).send().await),
         ("key_window", b.enqueue_raw("q", "k", raw("1")).key("a").key_window(Duration::ZERO).send().await),
         ("due_at", b.enqueue_raw("q", "k", raw("1")).due_at(Utc::now()).delay(Duration::ZERO).send().await),
+        (
+            "delay",
+            b.enqueue_raw("q", "k", raw("1")).delay(DURATION_MAX + Duration::from_secs(1)).send().await,
+        ),
     ];
     for (what, answer) in attempts {
         let error = answer.unwrap_err();
@@ -226,6 +232,10 @@ async fn sql_refuses_the_same_input_at_the_same_limits() {
         "bugle.enqueue('q', 'k', '1', priority => -1)".to_owned(),
         "bugle.enqueue('q', 'k', '1', delay => '-1 second')".to_owned(),
         "bugle.enqueue('q', 'k', '1', due_at => 'infinity')".to_owned(),
+        "bugle.enqueue('q', 'k', '1', due_at => '270000-01-01')".to_owned(),
+        "bugle.enqueue('q', 'k', '1', delay => '101 years')".to_owned(),
+        "bugle.enqueue('q', 'k', '1', key => 'k3', key_window => '101 years')".to_owned(),
+        "bugle.enqueue('q', 'k', '1', key => E'a\\nb')".to_owned(),
         "bugle.enqueue('q', 'k', '1', due_at => now(), delay => '1 second')".to_owned(),
         "bugle.enqueue('q', 'k', '1', key => 'k2', key_window => '0')".to_owned(),
         "bugle.enqueue('q', 'k', '1', namespace => 'nowhere')".to_owned(),
@@ -238,4 +248,24 @@ async fn sql_refuses_the_same_input_at_the_same_limits() {
         assert!(matches!(answer, Err(sqlx::Error::Database(_))), "{call} was accepted");
     }
     assert_eq!(f.counts().await, before, "nothing of it was written");
+}
+
+#[tokio::test]
+async fn repeating_a_key_waits_for_nobody() {
+    let f = Fixture::new().await;
+    let enqueue = |key: &'static str| f.bugle.enqueue_raw("q", "k", raw("1")).key(key);
+    let (a, b) = (enqueue("a").send().await.unwrap(), enqueue("b").send().await.unwrap());
+    let (mut one, mut two) = (f.session().await, f.session().await);
+    let (mut one, mut two) = (one.begin().await.unwrap(), two.begin().await.unwrap());
+    // In opposite order, in two open transactions: whoever locked would deadlock here.
+    let crossed = async {
+        assert_eq!(enqueue("a").on(&mut *one).await.unwrap(), a);
+        assert_eq!(enqueue("b").on(&mut *two).await.unwrap(), b);
+        assert_eq!(enqueue("b").on(&mut *one).await.unwrap(), b);
+        assert_eq!(enqueue("a").on(&mut *two).await.unwrap(), a);
+    };
+    tokio::time::timeout(Duration::from_secs(10), crossed).await.expect("nobody waits");
+    one.commit().await.unwrap();
+    two.commit().await.unwrap();
+    assert_eq!(f.counts().await, "ready 2");
 }

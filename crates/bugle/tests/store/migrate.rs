@@ -207,3 +207,20 @@ async fn several_bugles_in_one_database_do_not_meet() {
     sqlx::raw_sql("ROLLBACK").execute(&mut session).await.unwrap();
     assert_eq!(a.queue("q").await.unwrap().claim("w", 1, lease).await.unwrap().jobs.len(), 1);
 }
+
+#[tokio::test]
+async fn a_schema_prepared_for_a_role_that_cannot_make_one_is_enough() {
+    let (db, schema) = place().await;
+    let role = format!("{schema}_owner");
+    let prepare = format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'own'; REVOKE CREATE ON DATABASE {0} FROM {role}; ALTER SCHEMA {schema} OWNER TO {role}",
+        db.connect_options().get_database().unwrap()
+    );
+    sqlx::raw_sql(AssertSqlSafe(prepare)).execute(db.pool()).await.unwrap();
+    let pool =
+        PgPool::connect_with(db.connect_options().clone().username(&role).password("own")).await.unwrap();
+    assert_eq!(CORE.up(&pool, &schema).await.unwrap(), CORE.files.len());
+    pool.close().await;
+    let undo = format!("REASSIGN OWNED BY {role} TO CURRENT_USER; DROP OWNED BY {role}; DROP ROLE {role}");
+    sqlx::raw_sql(AssertSqlSafe(undo)).execute(db.pool()).await.unwrap();
+}

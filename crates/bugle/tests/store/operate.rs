@@ -114,3 +114,38 @@ async fn one_namespace_does_not_reach_into_another() {
     );
     assert_eq!(f.counts().await, "scheduled 1, ready 2, dead 1");
 }
+
+#[tokio::test]
+async fn a_cancel_with_an_old_snapshot_is_refused() {
+    let f = Fixture::new().await;
+    let sent = f.enqueue(1).await;
+    let mut session = f.session().await;
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        let begin = sqlx::AssertSqlSafe(format!("BEGIN ISOLATION LEVEL {level}"));
+        let mut tx = session.begin_with(begin).await.unwrap();
+        let cancel = sqlx::query(f.db.sql("SELECT bugle.cancel($1)").unwrap()).bind(sent[0].0);
+        let error = cancel.execute(&mut *tx).await.unwrap_err().to_string();
+        assert!(error.contains("cancel runs in"), "{error}");
+    }
+    assert_eq!(f.counts().await, "ready 1");
+}
+
+#[tokio::test]
+async fn a_cancel_does_not_wait_for_a_stranger_who_ends_the_job() {
+    let f = Fixture::new().await;
+    let sent = f.enqueue(2).await;
+    let mut session = f.session().await;
+    let mut tx = session.begin().await.unwrap();
+    let delete = f.db.sql("DELETE FROM bugle.job WHERE id = $1").unwrap();
+    sqlx::query(delete).bind(sent[0].0).execute(&mut *tx).await.unwrap();
+    let both = async {
+        let error = f.bugle.cancel_job(sent[0]).await.unwrap_err();
+        assert!(error.to_string().contains("is being ended by another transaction"), "{error}");
+        f.claim(10).await
+    };
+    let look =
+        tokio::time::timeout(Duration::from_secs(10), both).await.expect("neither cancel nor claim waits");
+    assert_eq!(look.jobs.len(), 2, "the row that is being ended is still there for others");
+    tx.rollback().await.unwrap();
+    assert_eq!(f.bugle.cancel_job(sent[0]).await.unwrap(), Some(State::Leased));
+}

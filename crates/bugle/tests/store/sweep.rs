@@ -2,6 +2,7 @@
 use crate::fixture::{Fixture, receipts};
 use bugle::jobs::sweep::Swept;
 use chrono::{DateTime, TimeDelta, Utc};
+use sqlx::Connection as _;
 
 async fn partitions(f: &Fixture, table: &str) -> Vec<String> {
     let sql = format!(
@@ -104,4 +105,33 @@ async fn only_one_node_sweeps_at_a_time() {
     assert_eq!(f.bugle.sweep(Some(later)).await.unwrap(), Swept::default(), "somebody else is at it");
     sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
     assert_ne!(f.bugle.sweep(Some(later)).await.unwrap(), Swept::default());
+}
+
+#[tokio::test]
+async fn a_key_that_is_just_taken_anew_is_not_trimmed() {
+    let f = Fixture::new().await;
+    let enqueue =
+        |window: &str| format!("SELECT bugle.enqueue('q', 'k', '1', key => 'a', key_window => '{window}')");
+    f.execute(&enqueue("1 microsecond")).await;
+    let mut session = f.session().await;
+    let mut tx = session.begin().await.unwrap();
+    let anew: i64 =
+        sqlx::query_scalar(f.db.sql(&enqueue("1 hour")).unwrap()).fetch_one(&mut *tx).await.unwrap();
+    let swept = tokio::time::timeout(std::time::Duration::from_secs(10), f.bugle.sweep(None)).await;
+    swept.expect("the sweep does not wait for an open transaction").unwrap();
+    tx.commit().await.unwrap();
+    f.bugle.sweep(None).await.unwrap();
+    assert_eq!(f.one::<i64>(&enqueue("1 hour")).await, anew, "same key, same job");
+}
+
+#[tokio::test]
+async fn what_is_old_leaves_the_default_partition_as_well() {
+    let f = Fixture::new().await;
+    f.enqueue(1).await;
+    let look = f.claim(1).await;
+    f.queue.ack(&receipts(&look.jobs), &[look.token]).await.unwrap();
+    f.execute("UPDATE bugle.history SET finished_at = now() - interval '20 days'").await;
+    assert_eq!(f.one::<i64>("SELECT count(*) FROM bugle.history_default").await, 1);
+    f.bugle.sweep(None).await.unwrap();
+    assert_eq!(f.one::<i64>("SELECT count(*) FROM bugle.history").await, 0);
 }

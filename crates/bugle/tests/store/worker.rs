@@ -197,7 +197,8 @@ async fn stopping_lets_jobs_end_and_gives_back_those_that_do_not() {
 #[tokio::test]
 async fn a_worker_survives_the_loss_of_its_connections() {
     let f = Fixture::new().await;
-    let (stop, running) = start(quick(&f).handle(|_: Add, _: Ctx| async {}));
+    let worker = quick(&f).lease(Duration::from_millis(500)).handle(|_: Add, _: Ctx| async {});
+    let (stop, running) = start(worker);
     for _ in 0..5 {
         f.bugle.enqueue(&Add { n: 0 }).key(&rand_key()).send().await.ok();
         let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND pid <> pg_backend_pid()";
@@ -206,9 +207,13 @@ async fn a_worker_survives_the_loss_of_its_connections() {
     }
     f.bugle.enqueue(&Add { n: 0 }).send().await.unwrap();
     let open = "SELECT sum(scheduled + ready + leased)::bigint FROM bugle.queue_count";
-    while f.one::<i64>(open).await > 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let all_ended = async {
+        while f.one::<i64>(open).await > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(30), all_ended).await;
+    assert!(in_time.is_ok(), "{}; worker ended: {}", f.counted().await, running.is_finished());
     assert!(f.counts().await.starts_with("done"));
     stop.cancel();
     running.await.unwrap().unwrap();
@@ -227,4 +232,20 @@ async fn a_worker_that_cannot_work_is_refused() {
     assert!(refused(good().concurrency(0)).await.contains("concurrency is 0"));
     assert!(refused(good().poll(Duration::ZERO)).await.contains("poll interval"));
     assert!(refused(good().name("")).await.contains("worker name"));
+}
+
+#[tokio::test]
+async fn a_worker_that_is_dropped_gives_its_jobs_back_and_leaves_nothing_running() {
+    let f = Fixture::new().await;
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let worker = quick(&f).handle(move |_: Add, ctx: Ctx| {
+        started.send(ctx).unwrap();
+        std::future::pending::<()>()
+    });
+    let running = tokio::spawn(worker.run(CancellationToken::new()));
+    f.bugle.enqueue(&Add { n: 0 }).send().await.unwrap();
+    starts.recv().await.unwrap();
+    running.abort();
+    settled(&f, "ready 1").await;
+    assert!(starts.recv().await.is_none(), "the handlers are gone");
 }

@@ -9,12 +9,15 @@ use crate::jobs::{Claimed, Look, Queue, sweep};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// A queue whose looks are all full never learns of ended leases: ask for them this often.
 const SWEEP_UNDER_LOAD: Duration = Duration::from_secs(1);
+/// How long a look may take to be answered.
+const LOOK_WITHIN: Duration = Duration::from_secs(30);
 /// The longest wait after a look that failed.
 const LOOK_RETRY_MAX: Duration = Duration::from_secs(5);
 
@@ -26,40 +29,54 @@ impl Worker {
         let queue = self.bugle.queue(&self.queue).await?;
         let (reports, reported) = mpsc::unbounded_channel();
         let leases = Arc::new(Leases::default());
-        let ended = CancellationToken::new();
-        let background = TaskTracker::new();
+        let (ended, interrupt) = (CancellationToken::new(), CancellationToken::new());
+        // Whoever drops this future instead of stopping it leaves nothing running behind.
+        let _guards = (ended.clone().drop_guard(), interrupt.clone().drop_guard());
+        let mut background = JoinSet::new();
         background.spawn(sweep::run(self.bugle.clone(), ended.clone()));
         background.spawn({
             let (queue, options, leases, ended) =
                 (queue.clone(), self.options.clone(), leases.clone(), ended.clone());
             async move { leases::renew(queue, options.name, options.lease, &leases, &ended).await }
         });
-        background.spawn({
+        let mut settling = tokio::spawn({
             let (queue, backoff, leases) = (queue.clone(), self.options.backoff, leases.clone());
             async move { settle::run(queue, backoff, &leases, reported).await }
         });
-        background.close();
 
         tracing::info!(queue = %queue.name(), worker = self.options.name, "worker started");
-        let slots = usize::try_from(self.options.concurrency).unwrap_or(1);
         let runner = Runner {
             worker: self.options.name.as_str().into(),
+            slots: Arc::new(Semaphore::new(usize::try_from(self.options.concurrency).unwrap_or(1))),
             options: self.options,
             handlers: self.handlers,
             queue,
             leases,
             reports,
-            slots: Arc::new(Semaphore::new(slots)),
             tasks: TaskTracker::new(),
-            interrupt: CancellationToken::new(),
+            interrupt,
         };
-        runner.serve(&stop).await;
+        tokio::select! {
+            () = runner.serve(&stop) => {}
+            // None of these ends while the worker works. Without one of them it would claim and never settle or renew.
+            broken = &mut settling => return Err(broken_task(broken)),
+            Some(broken) = background.join_next() => return Err(broken_task(broken)),
+        }
         runner.drain().await;
+        // Leases are renewed until everything is settled.
+        let settled = settling.await;
         ended.cancel();
-        background.wait().await;
+        background.join_all().await;
         tracing::info!("worker stopped");
-        Ok(())
+        settled.map_err(|error| broken_task(Err(error)))
     }
+}
+
+fn broken_task(how: Result<(), JoinError>) -> Error {
+    Error::Bug(match how {
+        Ok(()) => "a background task of the worker ended before the worker".to_owned(),
+        Err(error) => format!("a background task of the worker failed: {error}"),
+    })
 }
 
 struct Runner {
@@ -120,7 +137,9 @@ impl Runner {
 
     async fn look(&self, mut permits: Vec<OwnedSemaphorePermit>) -> Result<Look, Error> {
         let most = u32::try_from(permits.len()).unwrap_or(u32::MAX);
-        let mut look = self.queue.claim(&self.worker, most, self.options.lease).await?;
+        let look =
+            tokio::time::timeout(LOOK_WITHIN, self.queue.claim(&self.worker, most, self.options.lease)).await;
+        let mut look = look.unwrap_or_else(|_| Err(Error::timed_out()))?;
         if !look.jobs.is_empty() {
             let lost = self.leases.open(look.token, look.jobs.len());
             for job in look.jobs.drain(..) {

@@ -7,11 +7,16 @@ use crate::{Error, Outcome};
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// Most jobs in one statement.
 const BATCH: usize = 500;
-/// How often a statement is tried before its jobs are left to the end of their leases.
-const TRIES: u32 = 5;
+/// How long a statement may take to be answered.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How long a statement is tried before its jobs are left to the end of their leases: a failover takes less.
+const TRY_FOR: Duration = Duration::from_mins(1);
+/// The longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// A job's task has ended.
 pub(super) struct Report {
@@ -66,11 +71,13 @@ async fn settle<Fut>(leases: &Leases, tokens: &[i64], statement: impl Fn(Vec<i64
 where
     Fut: Future<Output = Result<usize, Error>>,
 {
+    let begun = Instant::now();
     let mut doubtful = false;
-    for attempt in 1..=TRIES {
+    for attempt in 1_u32.. {
         // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
         let closed = if doubtful { Vec::new() } else { leases.closed_by(tokens.iter().copied()) };
-        match statement(closed).await {
+        let answer = tokio::time::timeout(ANSWER_WITHIN, statement(closed)).await;
+        match answer.unwrap_or_else(|_| Err(Error::timed_out())) {
             Ok(ended) => {
                 if ended < tokens.len() {
                     tracing::debug!(
@@ -78,17 +85,20 @@ where
                         "jobs were lost or cancelled before they were settled"
                     );
                 }
-                leases.settle(tokens.iter().copied(), !doubtful);
-                return;
+                return leases.settle(tokens.iter().copied(), !doubtful);
+            }
+            Err(error) if begun.elapsed() > TRY_FOR => {
+                tracing::error!(%error, attempt, jobs = tokens.len(), "jobs could not be settled: they will run again when their leases end");
+                return leases.settle(tokens.iter().copied(), false);
             }
             Err(error) => {
                 doubtful |= error.outcome() == Outcome::Unknown;
-                tracing::warn!(%error, attempt, jobs = tokens.len(), "jobs could not be settled");
-                tokio::time::sleep(Duration::from_millis(50) * 2_u32.pow(attempt)).await;
+                tracing::warn!(%error, attempt, jobs = tokens.len(), "jobs could not be settled, trying again");
+                tokio::time::sleep((Duration::from_millis(50) * 2_u32.pow(attempt.min(7))).min(PAUSE_MAX))
+                    .await;
             }
         }
     }
-    leases.settle(tokens.iter().copied(), false);
 }
 
 /// The failure that a verdict stands for; `None` for the two that are none.

@@ -21,10 +21,14 @@ pub(super) async fn exists(on: &mut PgConnection, schema: &SchemaName) -> Result
     sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(on).await
 }
 
-/// Makes schema and ledger. Not called when they are there: the role of a node may lack the right.
+/// Makes schema and ledger. Not called when they are there: the role of a node may lack the right. The schema may have been prepared for
+/// a role that cannot make one, and IF NOT EXISTS would ask for that right first.
 pub(super) async fn create(on: &mut PgConnection, schema: &SchemaName) -> Result<(), sqlx::Error> {
-    let sql = format!("CREATE SCHEMA IF NOT EXISTS {schema}; {}", schema.place_in(CREATE));
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(on).await.map(drop)
+    let exists = sqlx::query_scalar(include_str!("sql/schema_exists.sql")).bind(schema.as_str());
+    if !exists.fetch_one(&mut *on).await? {
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&mut *on).await?;
+    }
+    sqlx::raw_sql(AssertSqlSafe(schema.place_in(CREATE))).execute(on).await.map(drop)
 }
 
 pub(super) async fn read(

@@ -138,15 +138,17 @@ pub enum Error {
 }
 
 impl Set {
-    /// The whole set as one script for `psql`, ledger included, for people who apply SQL by hand.
+    /// The whole set as one script for `psql`, ledger included, for people who apply SQL by hand. One transaction for each file.
     #[must_use]
     pub fn script(&self, schema: &SchemaName) -> String {
         let mut script =
             format!("CREATE SCHEMA IF NOT EXISTS {schema};\n{}\n", schema.place_in(ledger::CREATE));
         for file in self.files {
+            let (begin, commit) =
+                if file.is_outside_a_transaction() { ("", "") } else { ("BEGIN;\n", "COMMIT;\n") };
             let _ = write!(
                 script,
-                "\n-- {:04} {}\n{}\nINSERT INTO {schema}.migration (set, version, name, checksum) VALUES ('{}', {}, '{}', '{}');\n",
+                "\n-- {:04} {}\n{begin}{}\nINSERT INTO {schema}.migration (set, version, name, checksum) VALUES ('{}', {}, '{}', '{}');\n{commit}",
                 file.version,
                 file.name,
                 schema.place_in(file.sql),

@@ -1,0 +1,2 @@
+-- Is there a schema $1?
+SELECT to_regnamespace($1) IS NOT NULL;
