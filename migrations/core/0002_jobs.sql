@@ -94,7 +94,7 @@ CREATE TABLE bugle.job_key (
 );
 CREATE INDEX job_key_until ON bugle.job_key (until);
 
--- Out of attempts. Kept until a person redrives or purges them, so not in history, which is dropped by age.
+-- Out of attempts. Kept until a person tries them again, so not in history, which is dropped by age.
 CREATE TABLE bugle.dead (
   id bigint PRIMARY KEY,
   queue int NOT NULL,

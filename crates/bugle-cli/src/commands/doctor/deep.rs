@@ -6,12 +6,9 @@ use super::finding::Finding;
 #[derive(sqlx::FromRow)]
 struct Miscounted {
     name: String,
-    open_counted: i64,
-    open_found: i64,
-    scheduled_counted: i64,
-    scheduled_found: i64,
-    dead_counted: i64,
-    dead_found: i64,
+    state: String,
+    counted: i64,
+    found: i64,
 }
 
 pub(super) async fn check(patient: &Patient<'_>) -> Result<Vec<Finding>, sqlx::Error> {
@@ -34,16 +31,7 @@ pub(super) async fn check(patient: &Patient<'_>) -> Result<Vec<Finding>, sqlx::E
     for m in &miscounted {
         findings.push(Finding::warn(
             "counters",
-            format!(
-                "queue {}: open {} counted, {} found; scheduled {} and {}; dead {} and {}",
-                m.name,
-                m.open_counted,
-                m.open_found,
-                m.scheduled_counted,
-                m.scheduled_found,
-                m.dead_counted,
-                m.dead_found
-            ),
+            format!("queue {}: {} {} counted, {} found", m.name, m.state, m.counted, m.found),
             "somebody wrote to Bugle's tables past its functions; the counts are only for looking at",
         ));
     }
