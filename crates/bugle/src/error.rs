@@ -1,5 +1,6 @@
 //! What can go wrong, and what may have happened all the same.
 
+use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 /// What the caller may conclude about a write that failed.
@@ -77,11 +78,16 @@ impl Error {
         }
     }
 
-    /// A failed attempt to get a connection: nothing was sent.
+    /// A failed attempt to get a connection: nothing was sent. A server that is there and says no (wrong password, no such database)
+    /// has refused; one that is starting, stopping or full is as good as away.
     pub(crate) fn connecting(error: sqlx::Error) -> Self {
-        match Self::executing(error) {
-            Self::Unknown(error) => Self::NoConnection(error),
-            known => known,
+        match &error {
+            sqlx::Error::Database(answer)
+                if !answer.code().is_some_and(|code| is_about_the_server(&code)) =>
+            {
+                Self::refused(answer.as_ref())
+            }
+            _ => Self::NoConnection(error),
         }
     }
 
@@ -90,16 +96,11 @@ impl Error {
     pub(crate) fn executing(error: sqlx::Error) -> Self {
         match &error {
             sqlx::Error::Database(answer) => {
-                let code = answer.code().unwrap_or_default().into_owned();
-                let answer = answer.try_downcast_ref::<PgDatabaseError>();
-                let ends_the_session = answer
-                    .is_none_or(|answer| matches!(answer.severity(), PgSeverity::Fatal | PgSeverity::Panic));
-                if ends_the_session || code.starts_with("57P") || code.starts_with("08") || code == "40003" {
-                    return Self::Unknown(error);
-                }
-                let message = answer.map(PgDatabaseError::message).unwrap_or_default().to_owned();
-                let hint = answer.and_then(PgDatabaseError::hint).map(|hint| format!("({hint})"));
-                Self::Refused { message, hint, code }
+                let severity = answer.try_downcast_ref::<PgDatabaseError>().map(PgDatabaseError::severity);
+                let ended = severity.is_none_or(|s| matches!(s, PgSeverity::Fatal | PgSeverity::Panic));
+                let doubtful =
+                    answer.code().is_some_and(|code| is_about_the_server(&code) || code == "40003");
+                if ended || doubtful { Self::Unknown(error) } else { Self::refused(answer.as_ref()) }
             }
             sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => Self::NoConnection(error),
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) | sqlx::Error::RowNotFound => {
@@ -109,8 +110,22 @@ impl Error {
         }
     }
 
+    fn refused(answer: &dyn DatabaseError) -> Self {
+        let hint = answer.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::hint);
+        Self::Refused {
+            message: answer.message().to_owned(),
+            hint: hint.map(|hint| format!("({hint})")),
+            code: answer.code().unwrap_or_default().into_owned(),
+        }
+    }
+
     /// A statement that was not answered in time.
     pub(crate) fn timed_out() -> Self {
         Self::Unknown(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))
     }
+}
+
+/// Is this the code of a server that is starting, stopping, breaking down or full, rather than of a statement?
+fn is_about_the_server(code: &str) -> bool {
+    ["57P", "08", "533", "58"].iter().any(|class| code.starts_with(class))
 }
