@@ -6,6 +6,7 @@ use crate::{Bugle, Error};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, PgPool};
+use std::time::Duration;
 
 /// Were the job rows of `schema` written in this very database cluster? After a restore into another one they were not, and
 /// `rebase()` must be run.
@@ -13,6 +14,10 @@ pub async fn same_cluster(pool: &PgPool, schema: &SchemaName) -> Result<bool, Er
     let sql = schema.place_in(include_str!("sql/same_cluster.sql"));
     sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(pool).await.map_err(Error::executing)
 }
+
+/// How often a job that is just being settled is tried again, and how long to wait in between.
+const CHANGE_TRIES_MAX: u32 = 10;
+const CHANGE_PAUSE: Duration = Duration::from_millis(20);
 
 /// Which jobs to list; every field left out = any.
 #[derive(Debug, Clone, Default)]
@@ -174,12 +179,21 @@ impl Bugle {
     }
 
     async fn change(&self, id: JobId, sql: sqlx::SqlStr) -> Result<Option<State>, Error> {
-        let was: Option<String> = sqlx::query_scalar(sql)
-            .bind(id)
-            .bind(self.namespace().as_str())
-            .fetch_one(self.pool())
-            .await
-            .map_err(Error::executing)?;
-        was.map(|state| state.parse()).transpose()
+        let mut tries = 0;
+        loop {
+            let change = sqlx::query_scalar(sql.clone()).bind(id).bind(self.namespace().as_str());
+            let was: Result<Option<String>, _> =
+                change.fetch_one(self.pool()).await.map_err(Error::executing);
+            match was {
+                Ok(was) => return was.map(|state| state.parse()).transpose(),
+                // Somebody is just settling it, most likely a worker, which takes a moment. Waited for here and not in the database, where
+                // the queue's lock would be held meanwhile.
+                Err(Error::Refused { code, .. }) if code == "55P03" && tries < CHANGE_TRIES_MAX => {
+                    tries += 1;
+                    tokio::time::sleep(CHANGE_PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
