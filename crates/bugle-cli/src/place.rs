@@ -17,6 +17,9 @@ const GUESTS_PATIENCE: Duration = Duration::from_secs(10);
 /// Connections get this long to end.
 const POOL_PATIENCE: Duration = Duration::from_secs(2);
 
+/// A server that is stopping takes at most about this long.
+const OWNER_END_PATIENCE: Duration = Duration::from_secs(3);
+
 /// How often a guest looks whether the server is still there.
 const OWNER_LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -144,6 +147,14 @@ impl Place {
             "the private PostgreSQL has ended with the bugle command that ran it (process {}); start this one again",
             guest.owner_pid()
         ))
+    }
+
+    /// The reason behind a failure: a guest whose server ends sees its connections break before it can know why.
+    pub(crate) async fn reason(&self, failure: Failure) -> Failure {
+        if !matches!(self.embedded, Some(Embedded::Guest(_))) {
+            return failure;
+        }
+        tokio::time::timeout(OWNER_END_PATIENCE, self.is_gone()).await.unwrap_or(failure)
     }
 
     /// Ends the connections, and the private server if this process started it.

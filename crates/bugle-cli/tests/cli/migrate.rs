@@ -37,14 +37,7 @@ async fn the_script_gives_the_same_schema_as_the_command() {
     let script = by_hand.run(&["migrate", "sql"]);
     assert_eq!(script.code, 0);
     let mut psql = Command::new("psql")
-        .args([
-            "--no-psqlrc",
-            "--quiet",
-            "--single-transaction",
-            "--set",
-            "ON_ERROR_STOP=1",
-            by_hand.db.url(),
-        ])
+        .args(["--no-psqlrc", "--quiet", "--set", "ON_ERROR_STOP=1", by_hand.db.url()])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()

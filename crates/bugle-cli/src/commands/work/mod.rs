@@ -92,10 +92,13 @@ pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
         return Err(Failure::interrupted(signal));
     };
     let place = opened?;
-    let worked = work(args, program, &place, stop).await;
+    let worked = match work(args, program, &place, stop).await {
+        Ok(()) => Ok(Exit::Ok),
+        Err(failure) => Err(place.reason(failure).await),
+    };
     let closed = place.close(false).await;
-    worked?;
-    closed.map(|()| Exit::Ok)
+    let exit = worked?;
+    closed.map(|()| exit)
 }
 
 async fn work(args: Args, program: Program, place: &Place, stop: CancellationToken) -> Result<(), Failure> {
