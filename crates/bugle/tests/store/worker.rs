@@ -199,6 +199,9 @@ async fn a_worker_survives_the_loss_of_its_connections() {
     let f = Fixture::new().await;
     let worker = quick(&f).lease(Duration::from_millis(500)).handle(|_: Add, _: Ctx| async {});
     let (stop, running) = start(worker);
+    // It is at work: one that cannot even start says so and ends.
+    f.bugle.enqueue(&Add { n: 0 }).send().await.unwrap();
+    settled(&f, "done 1").await;
     for _ in 0..5 {
         f.bugle.enqueue(&Add { n: 0 }).key(&rand_key()).send().await.ok();
         let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1 AND pid <> pg_backend_pid()";
