@@ -42,6 +42,6 @@ async fn row_4_a_worker_that_wakes_after_its_lease_is_refused() {
     .await;
     let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
     // A process that stands still answers late, not doubtfully: no unknowns are asked for here.
-    demand(&report, &FaultKind::Paused, 2, 0);
+    demand(&report, &FaultKind::Paused, 1, 0);
     assert!(report.counts.redeliveries > 0);
 }
