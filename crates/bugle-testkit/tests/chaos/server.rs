@@ -23,7 +23,7 @@ async fn row_6_a_killed_backend_takes_all_connections_and_nothing_is_lost() {
     let mut run = Run::new(bugle, NODE, LEASE).unwrap();
     let nodes = Nodes::start(&mut run, &server.url().unwrap(), 2, 3);
     let nemesis = run.nemesis();
-    again_and_again(seconds(6), Duration::from_millis(1000), async || {
+    again_and_again(seconds(6), Duration::from_secs(1), async || {
         let Ok(Some(pid)) = sqlx::query_scalar::<_, i32>(SOME_BACKEND).fetch_optional(&pool).await else {
             return;
         };
