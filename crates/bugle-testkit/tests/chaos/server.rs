@@ -5,6 +5,7 @@ use bugle_testkit::chaos::{Run, seconds};
 use bugle_testkit::history::FaultKind;
 use bugle_testkit::postgres::TestServer;
 use bugle_testkit::proxy::{Fault, Proxy};
+use sqlx::{Connection as _, PgConnection};
 use std::time::Duration;
 
 /// How long a commit waits for the disk where that matters.
@@ -27,9 +28,15 @@ async fn row_6_a_killed_backend_takes_all_connections_and_nothing_is_lost() {
         let Ok(Some(pid)) = sqlx::query_scalar::<_, i32>(SOME_BACKEND).fetch_optional(&pool).await else {
             return;
         };
+        let Ok(mut witness) = PgConnection::connect_with(&server.connect_options().unwrap()).await else {
+            return;
+        };
         let window = nemesis.fault(FaultKind::BackendKilled, None).unwrap();
         server.kill_backend(pid).unwrap();
-        // PostgreSQL restarts all its backends.
+        // PostgreSQL ends all its backends, a moment later, and comes back.
+        while witness.ping().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         while sqlx::query("SELECT 1").execute(&pool).await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
