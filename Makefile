@@ -1,8 +1,6 @@
 # `make` prints what there is. Everything that a target needs, it sets up itself.
 .DEFAULT_GOAL := help
 SHELL := bash
-CARGO_TEST := cargo test --quiet --workspace
-export RUSTFLAGS ?=
 
 .PHONY: help
 help: ## Print this help
@@ -28,7 +26,7 @@ test-pg: ## Run every suite on another PostgreSQL: make test-pg PG=14|16|17|18
 	@scripts/test-pg $(or $(PG),$(error say which version: make test-pg PG=17)) --workspace
 
 .PHONY: chaos
-chaos: ## The long form of the fault matrix and the stress test (some 20 minutes; FOR=60 seconds each)
+chaos: ## The long form of the fault matrix and the stress test (FOR=60 seconds each row, some 6 minutes)
 	@scripts/setup
 	@BUGLE_CHAOS_SECONDS=$(or $(FOR),60) BUGLE_STRESS_SECONDS=$(or $(FOR),60) scripts/suites long
 
