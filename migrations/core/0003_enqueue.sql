@@ -136,6 +136,7 @@ BEGIN
     VALUES (number, a_priority, 0, due, new_id, a_max, a_kind, a_key, a_payload);
     INSERT INTO bugle.tally (queue, move, n) VALUES (number, 2, 1);
   END IF;
+  PERFORM bugle.check_bell(number);
   RETURN new_id;
 END $$;
 
@@ -210,6 +211,7 @@ BEGIN
   END IF;
   IF ids IS NOT NULL THEN
     INSERT INTO bugle.tally (queue, move, n) VALUES (number, CASE WHEN due IS NULL THEN 1 ELSE 2 END, cardinality(ids));
+    PERFORM bugle.check_bell(number);
   END IF;
   RETURN coalesce(ids, '{}');
 END $$;

@@ -81,11 +81,10 @@ BEGIN
   RETURN total;
 END $$;
 
--- Leases up to p_n ready jobs of a queue to a worker. The bodies are fetched with bodies(token) afterwards, so that the queue's lock is
--- never held while they travel. next_due and next_expiry say when to look again; both NULL after a full look, which is followed by a look.
--- Must be alone in its transaction, in READ COMMITTED.
+-- Leases up to p_n ready jobs of a queue to a worker: a part of look(). next_due and next_expiry say when to look again; both NULL after a
+-- full claim, which is followed by a look. p_wait: wait for the queue's lock; otherwise got is NULL when somebody else has it.
 CREATE FUNCTION bugle.claim(
-  p_token bigint, p_queue int, p_worker text, p_n int, p_dur interval,
+  p_token bigint, p_queue int, p_worker text, p_n int, p_dur interval, p_wait boolean, p_sweep boolean,
   p_due_from timestamptz DEFAULT '-infinity', p_until_from timestamptz DEFAULT '-infinity',
   OUT got int, OUT next_due timestamptz, OUT next_expiry timestamptz, OUT claimed_at timestamptz
 ) LANGUAGE plpgsql
@@ -102,18 +101,12 @@ DECLARE
   moved boolean := false;
   not_before timestamptz;
 BEGIN
-  IF current_setting('transaction_isolation') <> 'read committed' THEN
-    RAISE EXCEPTION 'claim runs in % isolation', current_setting('transaction_isolation')
-      USING ERRCODE = 'invalid_transaction_state', HINT = 'Call it in READ COMMITTED: its statements need snapshots younger than the queue''s lock.';
-  END IF;
-  IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
-    RAISE EXCEPTION 'claim was called in a transaction that has already written'
-      USING ERRCODE = 'invalid_transaction_state', HINT = 'Call it alone: it lowers the durability of its transaction.';
-  END IF;
-  -- A claim lost in a crash of the server is a job not yet claimed; any durable ack flushes the claim before it.
-  PERFORM set_config('synchronous_commit', 'off', true);
   -- A statement of its own: every later statement has a snapshot younger than the lock.
-  PERFORM pg_advisory_xact_lock(bugle.claim_class(), p_queue);
+  IF p_wait THEN
+    PERFORM pg_advisory_xact_lock(bugle.claim_class(), p_queue);
+  ELSIF NOT pg_try_advisory_xact_lock(bugle.claim_class(), p_queue) THEN
+    RETURN;
+  END IF;
   claimed_at := clock_timestamp();
 
   SELECT d.due_at INTO next_due FROM bugle.due d WHERE d.queue = p_queue AND d.due_at >= p_due_from ORDER BY d.due_at LIMIT 1;
@@ -195,6 +188,9 @@ BEGIN
 
   got := p_n - room;
   next_due := NULL;
+  IF room = 0 AND p_sweep THEN   -- a queue whose looks are all full would never learn of ended leases
+    PERFORM bugle.sweep(p_queue, p_until_from);
+  END IF;
   IF room > 0 THEN   -- a full look is followed by a look: only this one needs a timer
     SELECT d.due_at INTO next_due FROM bugle.due d WHERE d.queue = p_queue AND d.due_at >= p_due_from ORDER BY d.due_at LIMIT 1;
     SELECT e.until INTO next_expiry FROM bugle.lease e WHERE e.queue = p_queue AND e.until >= p_until_from ORDER BY e.until LIMIT 1;
@@ -225,6 +221,51 @@ BEGIN
     ORDER BY j.x, j.id LIMIT l.n
   ) j
   WHERE l.token = p_token;
+END $$;
+
+-- One look: claims for all who wait (rule 3), each ask with a token of its own, in the order of the asks; those of a queue stand together
+-- and the queues ascend, or two looks could wait for each other. For each ask served a row without id: how many jobs it got, and in how
+-- many microseconds to look again; asks behind one that was not filled are not served: the queue is empty. Then the jobs, unless they
+-- are so many bytes that a slow client would hold the queue's lock while they travel: then inlined is false, and bodies(token) brings them.
+-- Alone in its transaction, in READ COMMITTED.
+CREATE FUNCTION bugle.look(p_token bigint[], p_queue int[], p_worker text[], p_n int[], p_dur interval[], p_sweep boolean[]) RETURNS TABLE (
+  ask int, got int, again_us bigint, claimed_at timestamptz, inlined boolean,
+  lane smallint, x bigint, id bigint, attempt smallint, max_attempts smallint, enqueued_at timestamptz, due_at timestamptz,
+  kind text, key text, payload jsonb, until timestamptz
+) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+  last int := cardinality(p_token);
+  c record;
+  empty_queue int;
+  -- A stranger who holds one queue's lock must not hold up the others.
+  one_queue boolean := p_queue[1] = p_queue[last];
+BEGIN
+  PERFORM bugle.check_read_committed('look');
+  IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+    RAISE EXCEPTION 'look was called in a transaction that has already written'
+      USING ERRCODE = 'invalid_transaction_state', HINT = 'Call it alone: it lowers the durability of its transaction.';
+  END IF;
+  -- A claim lost in a crash of the server is a job not yet claimed; any durable ack flushes the claim before it.
+  PERFORM set_config('synchronous_commit', 'off', true);
+  FOR i IN 1..last LOOP
+    CONTINUE WHEN p_queue[i] = empty_queue;
+    c := bugle.claim(p_token[i], p_queue[i], p_worker[i], p_n[i], p_dur[i], one_queue, p_sweep[i]);
+    ask := i;
+    got := coalesce(c.got, 0);
+    claimed_at := coalesce(c.claimed_at, clock_timestamp());
+    again_us := CASE WHEN c.got IS NULL THEN 2000
+      ELSE ceil(extract(epoch FROM greatest(least(c.next_due, c.next_expiry) - clock_timestamp(), interval '0')) * 1000000) END;
+    IF got < p_n[i] THEN
+      empty_queue := p_queue[i];
+    END IF;
+    inlined := got = 0 OR (SELECT sum(pg_column_size(b.payload)) FROM bugle.bodies(p_token[i]) b) <= 65536;
+    id := NULL;
+    RETURN NEXT;
+    IF got > 0 AND inlined THEN
+      RETURN QUERY SELECT i, NULL::int, NULL::bigint, NULL::timestamptz, NULL::boolean, b.* FROM bugle.bodies(p_token[i]) b;
+    END IF;
+  END LOOP;
 END $$;
 
 -- Extends the leases among p_tokens that a worker holds and that have not ended. A token not returned: that lease was lost.

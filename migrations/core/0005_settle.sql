@@ -69,6 +69,9 @@ BEGIN
     SELECT p_queue, CASE WHEN g.out_of_attempts THEN 6 ELSE 5 END, count(*) FROM gone g GROUP BY g.out_of_attempts
   )
   SELECT g.id, CASE WHEN g.out_of_attempts THEN 'dead' ELSE 'scheduled' END FROM gone g;
+  IF FOUND THEN   -- sleepers must learn of the next attempt
+    PERFORM bugle.check_bell(p_queue);
+  END IF;
 END $$;
 
 -- Gives jobs back untouched: ready at once, the attempt not counted.
@@ -97,4 +100,7 @@ BEGIN
     INSERT INTO bugle.tally (queue, move, n) SELECT p_queue, 7, count(*) FROM gone HAVING count(*) > 0
   )
   SELECT g.id FROM gone g;
+  IF FOUND THEN
+    PERFORM bugle.check_bell(p_queue);
+  END IF;
 END $$;

@@ -111,5 +111,8 @@ BEGIN
   SELECT a.was, a.queue INTO was, number FROM again a;
   INSERT INTO bugle.tally (queue, move, n)
   SELECT number, m.id, 1 FROM bugle.move m WHERE m.cause = 'retry' AND m.from_state = was;
+  IF was IS NOT NULL THEN
+    PERFORM bugle.check_bell(number);
+  END IF;
   RETURN was;
 END $$;

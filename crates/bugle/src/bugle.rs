@@ -3,11 +3,14 @@
 use crate::Error;
 use crate::jobs::Statements;
 use crate::jobs::inspect::same_cluster;
-use crate::name::{NamespaceName, SchemaName};
+use crate::name::{NamespaceName, QueueName, SchemaName};
 use crate::pg::connect;
 use crate::pg::migrate::{CORE, Policy};
+use crate::wake::Wake;
+use bugle_wake::Number;
 use sqlx::PgPool;
-use std::sync::Arc;
+use sqlx::postgres::PgConnectOptions;
+use std::sync::{Arc, OnceLock};
 
 /// How a [`Bugle`] is set up; every field has a default.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +21,10 @@ pub struct Options {
     pub namespace: NamespaceName,
     /// What to do about a schema that is not up to date.
     pub migrate: Policy,
+    /// How waiting consumers are woken.
+    pub wake: bugle_wake::Options,
+    /// Where the listener connects, straight to the server; `None`: where the pool does. Needed behind a pooler in transaction mode.
+    pub listener: Option<PgConnectOptions>,
 }
 
 /// A handle to Bugle in one schema and namespace. Cheap to clone.
@@ -29,7 +36,8 @@ pub struct Bugle {
 struct Inner {
     pool: PgPool,
     options: Options,
-    statements: Statements,
+    statements: Arc<Statements>,
+    wake: OnceLock<Wake>,
 }
 
 impl Bugle {
@@ -42,8 +50,8 @@ impl Bugle {
     /// Works on a pool of your own. Check it with [`connect::check_server`] if it was not made by [`connect::pool`].
     pub async fn new(pool: PgPool, options: Options) -> Result<Self, Error> {
         CORE.ensure(&pool, &options.schema, options.migrate).await?;
-        let statements = Statements::new(&options.schema);
-        let bugle = Self { inner: Arc::new(Inner { pool, options, statements }) };
+        let statements = Arc::new(Statements::new(&options.schema));
+        let bugle = Self { inner: Arc::new(Inner { pool, options, statements, wake: OnceLock::new() }) };
         bugle.check_cluster().await?;
         bugle.check_namespace().await?;
         Ok(bugle)
@@ -69,6 +77,31 @@ impl Bugle {
 
     pub(crate) fn statements(&self) -> &Statements {
         &self.inner.statements
+    }
+
+    /// The wake engine of this handle and its clones, started when it is first needed.
+    pub(crate) fn wake(&self) -> &Wake {
+        let inner = &self.inner;
+        inner.wake.get_or_init(|| Wake::start(&inner.pool, &inner.options, &inner.statements))
+    }
+
+    /// The wake engine, if anything has waited yet.
+    #[must_use]
+    pub fn node(&self) -> Option<&bugle_wake::Node> {
+        self.inner.wake.get().map(|wake| &wake.node)
+    }
+
+    /// This process has committed work for a queue.
+    pub(crate) fn wake_local(&self, number: i32) {
+        if let Some(node) = self.node() {
+            node.local(Number(number));
+        }
+    }
+
+    pub(crate) fn wake_local_by_name(&self, name: &QueueName) {
+        if let Some(wake) = self.inner.wake.get() {
+            wake.local(name);
+        }
     }
 
     /// Makes a namespace; `false` = it was there already.

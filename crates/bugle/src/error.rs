@@ -63,6 +63,9 @@ pub enum Error {
     /// The schema is not what this version needs.
     #[error(transparent)]
     Migrate(#[from] crate::pg::migrate::Error),
+    /// Too many consumers wait at once.
+    #[error(transparent)]
+    TooMany(#[from] bugle_wake::TooMany),
     /// The server's settings would break a promise.
     #[error("{0}")]
     Unsafe(String),

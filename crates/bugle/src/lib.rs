@@ -6,7 +6,9 @@ pub mod jobs;
 pub mod limits;
 pub mod name;
 pub mod pg;
+mod wake;
 
 pub use bugle::{Bugle, Options};
+pub use bugle_wake::{Mode, Node};
 pub use error::{Error, Outcome};
 pub use jobs::{Ctx, Job, JobId, Priority, Verdict, Worker};

@@ -1,12 +1,13 @@
 //! Leasing jobs from a queue.
 
 use super::enqueue::interval;
-use super::{JobId, Queue};
+use super::source::Want;
+use super::{JobId, Queue, look};
 use crate::limits::{CLAIM_JOBS_MAX, LEASE_MILLISECONDS_MIN, LEASE_SECONDS_MAX};
 use crate::{Error, crash};
+use bugle_wake::Number;
 use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
-use sqlx::types::Json;
 use std::time::Duration;
 
 /// What one look at a queue brought.
@@ -18,7 +19,7 @@ pub struct Look {
     pub jobs: Vec<Claimed>,
     /// It was full: there may be more, look again at once.
     pub full: bool,
-    /// How long after [`Look::claimed_at`] something becomes due or a lease ends, by the database's clock; `None` = nothing known.
+    /// How soon something becomes due or a lease ends, by the database's clock; `None` = nothing known.
     pub look_again_in: Option<Duration>,
     /// The database's clock when it looked.
     pub claimed_at: DateTime<Utc>,
@@ -78,67 +79,35 @@ impl Receipt {
     }
 }
 
-#[derive(sqlx::FromRow)]
-struct Answer {
-    got: i32,
-    next_due: Option<DateTime<Utc>>,
-    next_expiry: Option<DateTime<Utc>>,
-    claimed_at: DateTime<Utc>,
-}
-
-#[derive(sqlx::FromRow)]
-struct Body {
-    lane: i16,
-    x: i64,
-    id: i64,
-    attempt: i16,
-    max_attempts: i16,
-    enqueued_at: DateTime<Utc>,
-    due_at: DateTime<Utc>,
-    kind: String,
-    key: Option<String>,
-    payload: Json<Box<RawValue>>,
-    until: DateTime<Utc>,
-}
-
 impl Queue {
-    /// Leases up to `most` ready jobs to `worker` for `lease`.
-    ///
-    /// Two round trips: the claim itself commits before the bodies travel, so that a slow client never holds the queue's lock.
+    /// Leases up to `most` ready jobs to `worker` for `lease`, if there are any now.
     pub async fn claim(&self, worker: &str, most: u32, lease: Duration) -> Result<Look, Error> {
-        let most = check_most(most)?;
-        let lease = check_lease(lease)?;
-        let token = rand::random_range(1..i64::MAX);
-        let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
-        crash::point("claim.before_send");
-        let answer: Answer = sqlx::query_as(self.bugle.statements().claim())
-            .bind(token)
-            .bind(self.number)
-            .bind(worker)
-            .bind(most)
-            .bind(lease)
-            .fetch_one(&mut *connection)
-            .await
-            .map_err(Error::executing)?;
-        crash::point("claim.after_commit");
-        let bodies: Vec<Body> = if answer.got == 0 {
-            Vec::new()
-        } else {
-            sqlx::query_as(self.bugle.statements().bodies())
-                .bind(token)
-                .fetch_all(&mut *connection)
-                .await
-                .map_err(Error::executing)?
+        let ask = look::Ask {
+            queue: self.number,
+            worker: worker.into(),
+            most: check_most(most)?,
+            lease: check_lease(lease)?,
+            sweep: false,
         };
-        crash::point("claim.after_bodies");
-        let again = [answer.next_due, answer.next_expiry].into_iter().flatten().min();
-        Ok(Look {
-            token,
-            full: answer.got == most,
-            look_again_in: again.map(|at| (at - answer.claimed_at).to_std().unwrap_or_default()),
-            claimed_at: answer.claimed_at,
-            jobs: bodies.into_iter().map(|body| body.claimed(token)).collect(),
-        })
+        let looks = look::look(self.bugle.pool(), self.bugle.statements(), &[ask]).await?;
+        looks.into_iter().flatten().next().ok_or_else(|| Error::Bug("a look was not answered".to_owned()))
+    }
+
+    /// Like [`Queue::claim`], but waits up to `wait` until there is a job; `None` when there was none. However many wait, one look
+    /// serves them all.
+    ///
+    /// Dropping the future gives back at once what was claimed for it, the attempt not counted.
+    pub async fn claim_within(
+        &self,
+        worker: &str,
+        most: u32,
+        lease: Duration,
+        wait: Duration,
+    ) -> Result<Option<Look>, Error> {
+        let want = Want { worker: worker.into(), lease: check_lease(lease)? };
+        let most = check_most(most)?.unsigned_abs();
+        let intention = self.wake().jobs.once(Number(self.number), want, most)?;
+        Ok(tokio::time::timeout(wait, intention.next()).await.ok().flatten())
     }
 
     /// Extends the leases of `worker` among `tokens`, all with one statement; returns the tokens still held with their new ends.
@@ -155,24 +124,7 @@ impl Queue {
     }
 }
 
-impl Body {
-    fn claimed(self, token: i64) -> Claimed {
-        Claimed {
-            id: JobId(self.id),
-            kind: self.kind,
-            payload: self.payload.0,
-            attempt: self.attempt.unsigned_abs(),
-            max_attempts: self.max_attempts.unsigned_abs(),
-            enqueued_at: self.enqueued_at,
-            due_at: self.due_at,
-            key: self.key,
-            lease_until: self.until,
-            receipt: Receipt { lane: self.lane, x: self.x, id: self.id, token },
-        }
-    }
-}
-
-fn check_most(most: u32) -> Result<i32, Error> {
+pub(super) fn check_most(most: u32) -> Result<i32, Error> {
     i32::try_from(most).ok().filter(|_| (1..=CLAIM_JOBS_MAX).contains(&most)).ok_or_else(|| Error::Invalid {
         what: "number of jobs to claim",
         fault: format!("is {most}"),

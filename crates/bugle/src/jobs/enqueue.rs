@@ -132,8 +132,10 @@ impl<'b> Enqueue<'b> {
         let checked = self.check()?;
         let mut connection = checked.bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("enqueue.before_send");
+        let (bugle, queue) = (checked.bugle, checked.queue.clone());
         let id = checked.write_one(&mut *connection).await?;
         crash::point("enqueue.after_commit");
+        bugle.wake_local_by_name(&queue);
         Ok(id)
     }
 
@@ -200,8 +202,10 @@ impl EnqueueMany<'_> {
         let checked = self.0.check()?;
         let mut connection = checked.bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("enqueue.before_send");
+        let (bugle, queue) = (checked.bugle, checked.queue.clone());
         let ids = checked.write_many(&mut *connection).await?;
         crash::point("enqueue.after_commit");
+        bugle.wake_local_by_name(&queue);
         Ok(ids)
     }
 

@@ -46,9 +46,11 @@ mod claim;
 pub mod enqueue;
 pub mod inspect;
 mod job;
+mod look;
 mod queue;
 mod retry;
 mod settle;
+mod source;
 mod statements;
 pub mod sweep;
 pub mod worker;
@@ -61,4 +63,5 @@ pub use retry::Backoff;
 pub use settle::{Ended, Failure};
 pub use worker::{Ctx, Verdict, Worker};
 
+pub(crate) use source::JobSource;
 pub(crate) use statements::Statements;

@@ -1,7 +1,11 @@
 //! One queue, by its number.
 
+use super::enqueue::interval;
 use crate::name::QueueName;
+use crate::wake::Wake;
 use crate::{Bugle, Error};
+use bugle_wake::Mode;
+use std::time::Duration;
 
 /// A queue, found once by its name. Cheap to clone.
 ///
@@ -27,11 +31,35 @@ impl Bugle {
     }
 }
 
+impl Bugle {
+    /// Sets how the waiters of a queue are woken, on every node within a second. `poll`: how often to look where the mode polls; `None`:
+    /// as each node's options say.
+    pub async fn set_mode(&self, queue: &str, mode: Mode, poll: Option<Duration>) -> Result<(), Error> {
+        let name = QueueName::parse(queue)?;
+        sqlx::query(self.statements().set_mode())
+            .bind(name.as_str())
+            .bind(mode.as_str())
+            .bind(poll.map(|poll| interval("poll interval", poll)).transpose()?)
+            .bind(self.namespace().as_str())
+            .execute(self.pool())
+            .await
+            .map_err(Error::executing)
+            .map(drop)
+    }
+}
+
 impl Queue {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &QueueName {
         &self.name
+    }
+
+    /// The engine that wakes this queue's waiters; from now on it knows the queue.
+    pub(super) fn wake(&self) -> &Wake {
+        let wake = self.bugle.wake();
+        wake.remember(&self.name, self.number);
+        wake
     }
 
     /// Takes back the jobs of leases that have ended; returns how many. Every look that is not full does this by itself: only a queue

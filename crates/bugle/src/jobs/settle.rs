@@ -1,11 +1,11 @@
 //! Ending what was claimed: every call names its receipts, and a receipt that is too old changes nothing.
 
 use super::enqueue::interval;
-use super::{JobId, Queue, Receipt, State};
+use super::{JobId, Queue, Receipt, State, Statements};
 use crate::limits::{DURATION_MAX, ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
 use crate::{Error, crash};
-use sqlx::SqlStr;
 use sqlx::postgres::types::PgInterval;
+use sqlx::{PgPool, SqlStr};
 use std::time::Duration;
 
 /// A failed attempt: what went wrong, and when to try again.
@@ -55,7 +55,8 @@ impl Queue {
     /// `closed` names the leases of which nothing is left after this call; one left out simply ends by itself.
     pub async fn ack(&self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
         crash::point("ack.before_send");
-        let ended = self.end(self.bugle.statements().ack(), receipts, closed).await?;
+        let sql = self.bugle.statements().ack();
+        let ended = end(self.bugle.pool(), sql, self.number, receipts, closed).await?;
         crash::point("ack.after_commit");
         Ok(ended)
     }
@@ -87,31 +88,52 @@ impl Queue {
             .await
             .map_err(Error::executing)?;
         crash::point("fail.after_commit");
+        self.bugle.wake_local(self.number);
         ended.into_iter().map(|(id, state)| Ok(Ended { id, state: state.parse()? })).collect()
     }
 
     /// Gives jobs back untouched: ready at once for anybody, the attempt not counted. Returns those that were still held.
     pub async fn release(&self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
-        crash::point("release.before_send");
-        let ended = self.end(self.bugle.statements().release(), receipts, closed).await?;
-        crash::point("release.after_commit");
+        let (pool, statements) = (self.bugle.pool(), self.bugle.statements());
+        let ended = release(pool, statements, self.number, receipts, closed).await?;
+        self.bugle.wake_local(self.number);
         Ok(ended)
     }
+}
 
-    async fn end(&self, sql: SqlStr, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
-        let columns = Columns::new(receipts.iter());
-        let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
-        sqlx::query_scalar(sql)
-            .bind(self.number)
-            .bind(columns.lane)
-            .bind(columns.x)
-            .bind(columns.id)
-            .bind(columns.token)
-            .bind(closed)
-            .fetch_all(&mut *connection)
-            .await
-            .map_err(Error::executing)
-    }
+/// Gives back: [`Queue::release`].
+pub(super) async fn release(
+    pool: &PgPool,
+    statements: &Statements,
+    queue: i32,
+    receipts: &[Receipt],
+    closed: &[i64],
+) -> Result<Vec<JobId>, Error> {
+    crash::point("release.before_send");
+    let ended = end(pool, statements.release(), queue, receipts, closed).await?;
+    crash::point("release.after_commit");
+    Ok(ended)
+}
+
+async fn end(
+    pool: &PgPool,
+    sql: SqlStr,
+    queue: i32,
+    receipts: &[Receipt],
+    closed: &[i64],
+) -> Result<Vec<JobId>, Error> {
+    let columns = Columns::new(receipts.iter());
+    let mut connection = pool.acquire().await.map_err(Error::connecting)?;
+    sqlx::query_scalar(sql)
+        .bind(queue)
+        .bind(columns.lane)
+        .bind(columns.x)
+        .bind(columns.id)
+        .bind(columns.token)
+        .bind(closed)
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(Error::executing)
 }
 
 /// What can be kept of a text that anybody may have written: PostgreSQL's text cannot hold NUL.

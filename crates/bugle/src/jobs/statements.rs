@@ -25,7 +25,7 @@ statements!(
     declare_namespace,
     list_namespaces,
     declare_queue,
-    claim,
+    look,
     bodies,
     renew,
     ack,
@@ -41,4 +41,5 @@ statements!(
     show_job,
     list_failures,
     list_queues,
+    set_mode,
 );

@@ -1,15 +1,17 @@
 //! The periodic pass: partitions made ahead and dropped by age, small tables kept small. Every node runs it; whoever holds the
 //! sweep's lock does the work. (Ended leases are not its business: every look takes them back.)
 
+use super::Statements;
 use crate::{Bugle, Error};
 use chrono::{DateTime, Utc};
-use std::time::Duration;
-use tokio_util::sync::CancellationToken;
+use sqlx::PgPool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How often the small tables are trimmed.
-const TRIM_EVERY: Duration = Duration::from_secs(10);
-/// How many trims there are to one look at the partitions: about one an hour.
-const TRIMS_PER_PARTITION_PASS: u32 = 360;
+/// An idle node trims only at every so many heartbeats: about every five minutes.
+const IDLE_TRIM_BEATS: u64 = 20;
+/// The partitions are looked at every so many heartbeats: about once an hour.
+const PARTITION_BEATS: u64 = 240;
 
 /// What one pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,46 +27,70 @@ pub struct Swept {
 impl Bugle {
     /// One pass. `now` is for tests that move the clock; `None` = the database's own.
     pub async fn sweep(&self, now: Option<DateTime<Utc>>) -> Result<Swept, Error> {
-        let sql = self.statements();
-        let pool = self.pool();
-        let made = sqlx::query_scalar(sql.make_partitions())
-            .bind(now)
-            .fetch_one(pool)
-            .await
-            .map_err(Error::executing)?;
-        let dropped = sqlx::query_scalar(sql.drop_partitions())
-            .bind(now)
-            .fetch_one(pool)
-            .await
-            .map_err(Error::executing)?;
-        let trimmed = self.trim().await?;
-        Ok(Swept { made, dropped, trimmed })
-    }
-
-    async fn trim(&self) -> Result<i64, Error> {
-        sqlx::query_scalar(self.statements().trim()).fetch_one(self.pool()).await.map_err(Error::executing)
+        sweep(self.pool(), self.statements(), now).await
     }
 }
 
-/// Sweeps until told to stop. A pass that fails is tried again at the next turn.
-pub(super) async fn run(bugle: Bugle, stop: CancellationToken) {
-    for turn in 0_u32.. {
-        let pass = async {
-            if turn % TRIMS_PER_PARTITION_PASS == 0 {
-                bugle.sweep(None).await.map(drop)
-            } else {
-                bugle.trim().await.map(drop)
-            }
-        };
-        match stop.run_until_cancelled(pass).await {
-            Some(Ok(())) => {}
-            Some(Err(error)) => tracing::warn!(%error, "sweep failed, trying again later"),
-            None => return,
-        }
-        // Nodes that started together should not sweep together.
-        let wait = TRIM_EVERY.mul_f64(0.5 + rand::random::<f64>());
-        if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
+async fn sweep(pool: &PgPool, statements: &Statements, now: Option<DateTime<Utc>>) -> Result<Swept, Error> {
+    let made = sqlx::query_scalar(statements.make_partitions())
+        .bind(now)
+        .fetch_one(pool)
+        .await
+        .map_err(Error::executing)?;
+    let dropped = sqlx::query_scalar(statements.drop_partitions())
+        .bind(now)
+        .fetch_one(pool)
+        .await
+        .map_err(Error::executing)?;
+    let trimmed = trim(pool, statements).await?;
+    Ok(Swept { made, dropped, trimmed })
+}
+
+async fn trim(pool: &PgPool, statements: &Statements) -> Result<i64, Error> {
+    sqlx::query_scalar(statements.trim()).fetch_one(pool).await.map_err(Error::executing)
+}
+
+/// What a node does at its heartbeats. A pass that fails is tried again at the next.
+pub(crate) struct Sweeper {
+    pool: PgPool,
+    statements: Arc<Statements>,
+    /// Looks of this node that found something.
+    finds: Arc<AtomicU64>,
+    beats: AtomicU64,
+    swept_finds: AtomicU64,
+    under_way: Arc<AtomicBool>,
+}
+
+impl Sweeper {
+    pub(crate) fn new(pool: PgPool, statements: Arc<Statements>, finds: Arc<AtomicU64>) -> Self {
+        let (beats, swept_finds) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { pool, statements, finds, beats, swept_finds, under_way: Arc::default() }
+    }
+
+    /// One heartbeat; the first one is the node's start.
+    pub(crate) fn beat(&self) {
+        let beat = self.beats.fetch_add(1, Ordering::Relaxed);
+        let finds = self.finds.load(Ordering::Relaxed);
+        let busy = self.swept_finds.swap(finds, Ordering::Relaxed) != finds;
+        let partitions = beat.is_multiple_of(PARTITION_BEATS);
+        if !partitions && !busy && !beat.is_multiple_of(IDLE_TRIM_BEATS) {
             return;
         }
+        if self.under_way.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (pool, statements, under_way) =
+            (self.pool.clone(), self.statements.clone(), self.under_way.clone());
+        tokio::spawn(async move {
+            let swept = if partitions {
+                sweep(&pool, &statements, None).await.map(drop)
+            } else {
+                trim(&pool, &statements).await.map(drop)
+            };
+            if let Err(error) = swept {
+                tracing::warn!(%error, "sweep failed, trying again later");
+            }
+            under_way.store(false, Ordering::Release);
+        });
     }
 }

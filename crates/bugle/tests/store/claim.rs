@@ -72,7 +72,7 @@ async fn a_rolled_back_transaction_leaves_nothing_behind() {
 async fn a_claim_refuses_to_work_where_it_would_be_wrong() {
     let f = Fixture::new().await;
     let mut session = f.session().await;
-    let claim = f.db.sql("SELECT bugle.claim(1, 1, 'w', 1, '1 minute')").unwrap();
+    let claim = f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{1}', '{1 minute}', '{f}')").unwrap();
     let mut tx = session.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
     let error = sqlx::raw_sql(claim).execute(&mut *tx).await.unwrap_err().to_string();
     assert!(error.contains("repeatable read isolation"), "{error}");
@@ -80,7 +80,7 @@ async fn a_claim_refuses_to_work_where_it_would_be_wrong() {
 
     let mut tx = session.begin().await.unwrap();
     f.bugle.enqueue_raw("q", "k", raw("1")).on(&mut *tx).await.unwrap();
-    let claim = f.db.sql("SELECT bugle.claim(1, 1, 'w', 1, '1 minute')").unwrap();
+    let claim = f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{1}', '{1 minute}', '{f}')").unwrap();
     let error = sqlx::raw_sql(claim).execute(&mut *tx).await.unwrap_err().to_string();
     assert!(error.contains("already written"), "{error}");
 }
@@ -91,7 +91,7 @@ async fn an_aborted_claim_claimed_nothing() {
     let sent = f.enqueue(3).await;
     let mut session = f.session().await;
     let mut tx = session.begin().await.unwrap();
-    let claim = f.db.sql("SELECT bugle.claim(1, 1, 'w', 10, '1 minute')").unwrap();
+    let claim = f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{10}', '{1 minute}', '{f}')").unwrap();
     sqlx::raw_sql(claim).execute(&mut *tx).await.unwrap();
     tx.rollback().await.unwrap();
     assert_eq!(ids(&f.claim(10).await.jobs), sent);

@@ -22,7 +22,7 @@ impl Job for Add {
 
 fn quick(f: &Fixture) -> Worker {
     let backoff = Backoff { base: Duration::from_millis(1), max: Duration::from_millis(5), jitter: 0.0 };
-    f.bugle.worker("q").poll(Duration::from_millis(10)).backoff(backoff).name("w")
+    f.bugle.worker("q").backoff(backoff).name("w")
 }
 
 fn start(worker: Worker) -> (CancellationToken, JoinHandle<Result<(), Error>>) {
@@ -233,7 +233,6 @@ async fn a_worker_that_cannot_work_is_refused() {
     assert!(refused(f.bugle.worker("q")).await.contains("no handler"));
     let good = || f.bugle.worker("q").handle(|_: Add, _: Ctx| async {});
     assert!(refused(good().concurrency(0)).await.contains("concurrency is 0"));
-    assert!(refused(good().poll(Duration::ZERO)).await.contains("poll interval"));
     assert!(refused(good().name("")).await.contains("worker name"));
 }
 

@@ -99,7 +99,6 @@ pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
         .name(name(args.number, std::process::id()))
         .concurrency(args.concurrency)
         .lease(LEASE)
-        .poll(Duration::from_millis(20))
         .drain(DRAIN)
         .backoff(Backoff { base: Duration::from_millis(500), max: Duration::from_secs(4), jitter: 0.2 })
         .handle_any(move |claimed: Claimed, ctx: Ctx| async move {

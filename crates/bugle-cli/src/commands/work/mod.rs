@@ -62,9 +62,6 @@ pub(crate) struct Args {
     /// How long a job stays ours without a sign of life (renewed every third of it while the command runs)
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = span::parse, allow_hyphen_values = true)]
     lease: Duration,
-    /// How often to look when nothing is known to become due
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = span::parse, allow_hyphen_values = true)]
-    poll: Duration,
     /// How long running commands may go on after the order to stop
     #[arg(long, value_name = "TIME", default_value = "25s", value_parser = span::parse, allow_hyphen_values = true)]
     drain: Duration,
@@ -75,6 +72,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = worker_name)]
     name: Option<String>,
 }
+
+/// How often `--until-empty` asks.
+const ASK_IF_EMPTY_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
     let program = Program::find(&args.exec, args.queue.as_str())?;
@@ -104,7 +104,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
 async fn work(args: Args, program: Program, place: &Place, stop: CancellationToken) -> Result<(), Failure> {
     let bugle = place.bugle(4).await?;
     if args.until_empty {
-        tokio::spawn(stop_when_empty(bugle.clone(), args.queue.clone(), args.poll, stop.clone()));
+        tokio::spawn(stop_when_empty(bugle.clone(), args.queue.clone(), stop.clone()));
     }
     if std::io::stderr().is_terminal() {
         eprintln!("working on queue {}, {} at once; Ctrl-C drains and ends", args.queue, args.concurrency);
@@ -114,7 +114,6 @@ async fn work(args: Args, program: Program, place: &Place, stop: CancellationTok
         .worker(args.queue.as_str())
         .concurrency(args.concurrency)
         .lease(args.lease)
-        .poll(args.poll)
         .drain(args.drain)
         .handle_any(move |job, _ctx| {
             let program = program.clone();
@@ -130,7 +129,7 @@ async fn work(args: Args, program: Program, place: &Place, stop: CancellationTok
 }
 
 /// Asks the counters, which never count the jobs themselves.
-async fn stop_when_empty(bugle: Bugle, queue: QueueName, every: Duration, stop: CancellationToken) {
+async fn stop_when_empty(bugle: Bugle, queue: QueueName, stop: CancellationToken) {
     loop {
         match bugle.list_queues().await {
             Ok(queues) => {
@@ -141,7 +140,7 @@ async fn stop_when_empty(bugle: Bugle, queue: QueueName, every: Duration, stop: 
             }
             Err(error) => tracing::warn!(%error, "the queue's counts could not be read, trying again"),
         }
-        if stop.run_until_cancelled(tokio::time::sleep(every)).await.is_none() {
+        if stop.run_until_cancelled(tokio::time::sleep(ASK_IF_EMPTY_EVERY)).await.is_none() {
             return;
         }
     }

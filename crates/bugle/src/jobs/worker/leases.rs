@@ -5,11 +5,16 @@ use crate::jobs::Queue;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The open claims of one worker, by token.
 #[derive(Default)]
-pub(super) struct Leases(Mutex<HashMap<i64, Lease>>);
+pub(super) struct Leases {
+    open: Mutex<HashMap<i64, Lease>>,
+    /// There may be something to renew.
+    opened: Notify,
+}
 
 struct Lease {
     /// Jobs of the claim that are not settled yet.
@@ -25,6 +30,7 @@ impl Leases {
     pub(super) fn open(&self, token: i64, jobs: usize) -> CancellationToken {
         let lost = CancellationToken::new();
         self.with(|map| map.insert(token, Lease { open: jobs, doubtful: false, lost: lost.clone() }));
+        self.opened.notify_one();
         lost
     }
 
@@ -68,7 +74,7 @@ impl Leases {
 
     fn with<T>(&self, f: impl FnOnce(&mut HashMap<i64, Lease>) -> T) -> T {
         // Nothing in here panics half-way, so a poisoned map is as good as any.
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -87,13 +93,16 @@ pub(super) async fn renew(
     leases: &Leases,
     stop: &CancellationToken,
 ) {
-    let mut every = tokio::time::interval(lease / 3);
-    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    while stop.run_until_cancelled(every.tick()).await.is_some() {
+    let turn = async || {
+        leases.opened.notified().await; // an idle worker has no timer
+        tokio::time::sleep(lease / 3).await;
+    };
+    while stop.run_until_cancelled(turn()).await.is_some() {
         let tokens = leases.tokens();
         if tokens.is_empty() {
             continue;
         }
+        leases.opened.notify_one();
         // A connection that swallows everything must not cost the next turn as well.
         let renewed = tokio::time::timeout(lease / 3, queue.renew(&worker, &tokens)).await;
         match renewed.unwrap_or_else(|_| Err(Error::timed_out())) {

@@ -1,7 +1,7 @@
 //! Running jobs: a worker claims from one queue, runs the handler of each job's kind, and settles what came of it.
 //!
 //! ```text
-//! run:    free slots → look → one task per job
+//! run:    an intention for the free slots → what a look brought → one task per job
 //! leases: which claims are open; renews them all with one statement
 //! settle: what the tasks report, in batches → ack / fail / release
 //! ```
@@ -15,6 +15,7 @@ pub use handler::{Ctx, IntoVerdict, Verdict};
 
 use super::{Backoff, Claimed, Job};
 use crate::limits::{CLAIM_JOBS_MAX, WORKER_NAME_BYTES_MAX};
+use crate::wake::node_name;
 use crate::{Bugle, Error};
 use handler::Handlers;
 use std::future::Future;
@@ -50,7 +51,6 @@ struct Options {
     name: String,
     concurrency: u32,
     lease: Duration,
-    poll: Duration,
     drain: Duration,
     backoff: Backoff,
 }
@@ -62,10 +62,9 @@ impl Bugle {
             bugle: self.clone(),
             queue: queue.to_owned(),
             options: Options {
-                name: own_name(),
+                name: node_name(),
                 concurrency: 16,
                 lease: Duration::from_secs(30),
-                poll: Duration::from_millis(200),
                 drain: Duration::from_secs(25),
                 backoff: Backoff::default(),
             },
@@ -108,12 +107,6 @@ impl Worker {
         self
     }
 
-    /// How often to look while nothing is known to become due. Default 200 ms.
-    pub fn poll(mut self, interval: Duration) -> Self {
-        self.options.poll = interval;
-        self
-    }
-
     /// How long running jobs may go on after the order to stop; then they are interrupted and given back. Default 25 s.
     pub fn drain(mut self, time: Duration) -> Self {
         self.options.drain = time;
@@ -141,19 +134,10 @@ impl Worker {
         if o.name.is_empty() || o.name.len() > WORKER_NAME_BYTES_MAX {
             return invalid("worker name", format!("is {} bytes long", o.name.len()), "use 1 to 255 bytes");
         }
-        if o.poll.is_zero() {
-            return invalid("poll interval", "is zero".to_owned(), "use some milliseconds");
-        }
         super::claim::check_lease(o.lease)?;
         if self.handlers.is_empty() {
             return invalid("worker", "has no handler".to_owned(), "add one with `handle` or `handle_any`");
         }
         Ok(())
     }
-}
-
-/// Host, process and something random: unique even when a container always has the same host name and process number.
-fn own_name() -> String {
-    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    format!("{host}:{}:{:04x}", std::process::id(), rand::random::<u16>())
 }

@@ -1,25 +1,19 @@
-//! The worker's loop: free slots, one look for all of them, one task per job.
+//! The worker's loop: an intention for its free slots, one task per job that a look brings.
 
 use super::handler::{Ctx, Handlers, Verdict};
 use super::leases::{self, Leases};
 use super::settle::{self, Report};
 use super::{Options, Worker};
 use crate::Error;
-use crate::jobs::{Claimed, Look, Queue, sweep};
+use crate::jobs::claim::check_lease;
+use crate::jobs::source::Want;
+use crate::jobs::{Claimed, Look};
+use bugle_wake::{Intention, Number};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-/// A queue whose looks are all full never learns of ended leases: ask for them this often.
-const SWEEP_UNDER_LOAD: Duration = Duration::from_secs(1);
-/// How long a look may take to be answered.
-const LOOK_WITHIN: Duration = Duration::from_secs(30);
-/// The longest wait after a look that failed.
-const LOOK_RETRY_MAX: Duration = Duration::from_secs(5);
 
 impl Worker {
     /// Runs jobs until `stop` is cancelled; then lets running jobs end for the drain time, interrupts and gives back the rest, and
@@ -33,7 +27,6 @@ impl Worker {
         // Whoever drops this future instead of stopping it leaves nothing running behind.
         let _guards = (ended.clone().drop_guard(), interrupt.clone().drop_guard());
         let mut background = JoinSet::new();
-        background.spawn(sweep::run(self.bugle.clone(), ended.clone()));
         background.spawn({
             let (queue, options, leases, ended) =
                 (queue.clone(), self.options.clone(), leases.clone(), ended.clone());
@@ -45,12 +38,14 @@ impl Worker {
         });
 
         tracing::info!(queue = %queue.name(), worker = self.options.name, "worker started");
+        let worker: Arc<str> = self.options.name.as_str().into();
+        let want = Want { worker: worker.clone(), lease: check_lease(self.options.lease)? };
+        let intention = queue.wake().jobs.standing(Number(queue.number), want, self.options.concurrency)?;
         let runner = Runner {
-            worker: self.options.name.as_str().into(),
-            slots: Arc::new(Semaphore::new(usize::try_from(self.options.concurrency).unwrap_or(1))),
+            worker,
+            slots: Arc::new(intention),
             options: self.options,
             handlers: self.handlers,
-            queue,
             leases,
             reports,
             tasks: TaskTracker::new(),
@@ -63,6 +58,10 @@ impl Worker {
             Some(broken) = background.join_next() => return Err(broken_task(broken)),
         }
         runner.drain().await;
+        // Nobody waits here any more: let sleeping peers know before the process ends.
+        if let Some(node) = self.bugle.node() {
+            node.leave_unused().await;
+        }
         // Leases are renewed until everything is settled.
         let settled = settling.await;
         ended.cancel();
@@ -83,85 +82,47 @@ struct Runner {
     worker: Arc<str>,
     options: Options,
     handlers: Handlers,
-    queue: Queue,
     leases: Arc<Leases>,
     reports: mpsc::UnboundedSender<Report>,
-    slots: Arc<Semaphore>,
+    /// The free slots: what this worker waits for.
+    slots: Arc<Slots>,
     tasks: TaskTracker,
     interrupt: CancellationToken,
 }
 
+type Slots = Intention<Want, Look>;
+
 impl Runner {
-    /// Looks and starts jobs until told to stop. Only the waits are cut short: a look under way may have claimed.
+    /// Starts the jobs that looks bring until told to stop.
     async fn serve(&self, stop: &CancellationToken) {
-        let mut failures = 0;
-        let mut room_left_at = Instant::now();
-        loop {
-            let Some(Some(permits)) = stop.run_until_cancelled(self.free_slots()).await else { return };
-            let wait = match self.look(permits).await {
-                Ok(look) if look.full => {
-                    failures = 0;
-                    if room_left_at.elapsed() > SWEEP_UNDER_LOAD {
-                        room_left_at = Instant::now();
-                        if let Err(error) = self.queue.sweep().await {
-                            tracing::warn!(%error, "ended leases could not be swept");
-                        }
-                    }
-                    Duration::ZERO
-                }
-                Ok(look) => {
-                    failures = 0;
-                    room_left_at = Instant::now();
-                    look.look_again_in.unwrap_or(Duration::MAX).min(self.options.poll)
-                }
-                Err(error) => {
-                    failures += 1;
-                    tracing::warn!(%error, failures, "look failed, trying again");
-                    (Duration::from_millis(50) * 2_u32.pow(failures.min(7))).min(LOOK_RETRY_MAX)
-                }
-            };
-            if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
-                return;
-            }
+        while let Some(Some(look)) = stop.run_until_cancelled(self.slots.next()).await {
+            self.start(look);
         }
     }
 
-    /// Every slot that is free, at least one.
-    async fn free_slots(&self) -> Option<Vec<OwnedSemaphorePermit>> {
-        let mut permits = vec![self.slots.clone().acquire_owned().await.ok()?];
-        while let Ok(permit) = self.slots.clone().try_acquire_owned() {
-            permits.push(permit);
+    fn start(&self, look: Look) {
+        let lost = self.leases.open(look.token, look.jobs.len());
+        for job in look.jobs {
+            let task = run_job(
+                self.handlers.clone(),
+                job,
+                self.worker.clone(),
+                lost.clone(),
+                self.interrupt.clone(),
+                self.reports.clone(),
+            );
+            let slots = Arc::downgrade(&self.slots);
+            self.tasks.spawn(async move {
+                task.await;
+                if let Some(slots) = slots.upgrade() {
+                    slots.add(1);
+                }
+            });
         }
-        Some(permits)
-    }
-
-    async fn look(&self, mut permits: Vec<OwnedSemaphorePermit>) -> Result<Look, Error> {
-        let most = u32::try_from(permits.len()).unwrap_or(u32::MAX);
-        let look =
-            tokio::time::timeout(LOOK_WITHIN, self.queue.claim(&self.worker, most, self.options.lease)).await;
-        let mut look = look.unwrap_or_else(|_| Err(Error::timed_out()))?;
-        if !look.jobs.is_empty() {
-            let lost = self.leases.open(look.token, look.jobs.len());
-            for job in look.jobs.drain(..) {
-                let permit = permits.pop();
-                let task = run_job(
-                    self.handlers.clone(),
-                    job,
-                    self.worker.clone(),
-                    lost.clone(),
-                    self.interrupt.clone(),
-                    self.reports.clone(),
-                );
-                self.tasks.spawn(async move {
-                    task.await;
-                    drop(permit);
-                });
-            }
-        }
-        Ok(look)
     }
 
     async fn drain(self) {
+        drop(self.slots); // whatever was claimed and not started is given back
         self.tasks.close();
         if tokio::time::timeout(self.options.drain, self.tasks.wait()).await.is_err() {
             tracing::warn!(jobs = self.tasks.len(), "interrupting jobs that did not end in time");

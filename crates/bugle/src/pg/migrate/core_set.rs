@@ -21,5 +21,6 @@ pub static CORE: Set = Set {
         5 "settle",
         6 "operate",
         7 "sweep",
+        8 "wake",
     ],
 };

@@ -1,0 +1,308 @@
+//! The listener's task: hears who rings, takes and leaves seats, and keeps the heartbeat. The only task that uses the listener's session.
+
+mod session;
+
+use crate::alert::Event;
+use crate::counters::Why;
+use crate::node::Shared;
+use crate::number::{Bucket, Call};
+use crate::seats::{Errand, Seated, Session as Use};
+use session::{Heard, Session, read_modes};
+use std::time::{Duration, Instant};
+
+/// The shortest and the longest pause before a connection is tried again.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// More notifications than this at once are not read one by one: everybody looks instead.
+const INBOX_MAX: usize = 10_000;
+/// Above this part of PostgreSQL's queue of notifications the node does without rings, and below the second it returns to them.
+const NOTIFY_USAGE: (f64, f64) = (0.5, 0.25);
+/// How often a node without LISTEN asks whether control has changed.
+const CONTROL_EVERY: Duration = Duration::from_millis(500);
+
+/// Why a session's service ended.
+enum Ended {
+    Stopped,
+    Lost(String),
+}
+
+/// Connects, serves, and connects again until the node stops.
+pub(crate) async fn run(shared: &Shared) {
+    let mut pause = RETRY.0;
+    shared.seats.lost(Use::Away); // a task that died left its session behind
+    while !shared.stop.is_cancelled() {
+        match open(shared).await {
+            Ok(None) => return poll_control(shared).await,
+            Ok(Some(session)) => {
+                pause = RETRY.0;
+                shared.counters.connects.one();
+                let ended = Listener { shared, session, heartbeat_at: first_heartbeat(shared), alert: false }
+                    .serve()
+                    .await;
+                let Ended::Lost(why) = ended else { return };
+                tracing::warn!(why, "listener lost, connecting again");
+                shared.counters.disconnects.one();
+            }
+            Err(error) => tracing::warn!(%error, "listener cannot connect, trying again"),
+        }
+        shared.seats.lost(Use::Away);
+        shared.each(|pump, now| pump.fault(Event::ListenerLost, now));
+        // Jitter: the nodes of a fleet lose their connections together.
+        let wait = pause.mul_f64(rand::random_range(0.5..1.5));
+        pause = (pause * 2).min(RETRY.1);
+        shared.stop.run_until_cancelled(tokio::time::sleep(wait)).await;
+    }
+}
+
+/// A session that listens; `None` where there can be none.
+async fn open(shared: &Shared) -> Result<Option<Session>, sqlx::Error> {
+    if !shared.options.listen {
+        tracing::warn!("LISTEN is switched off: polling");
+        return Ok(None);
+    }
+    let within = shared.options.times.answer_within;
+    let mut session =
+        Session::open(&shared.place.listener, &shared.place.statements, &shared.place.node, within).await?;
+    if session.is_pooled(&shared.place.pool).await? {
+        tracing::warn!(
+            "LISTEN is impossible behind a pooler in transaction mode: polling instead. \
+             Give the listener an address of its own that leads straight to the server (BUGLE_LISTENER_URL)"
+        );
+        return Ok(None);
+    }
+    Ok(Some(session))
+}
+
+/// Nodes that started together should not beat together.
+fn first_heartbeat(shared: &Shared) -> Instant {
+    Instant::now() + shared.options.times.heartbeat.mul_f64(rand::random_range(0.5..1.0))
+}
+
+/// The life of a node without LISTEN: its pumps poll; here only control is asked for.
+async fn poll_control(shared: &Shared) {
+    shared.seats.lost(Use::Useless);
+    shared.each(|pump, now| pump.wake_all(Why::Connected, now));
+    let mut beat = Instant::now();
+    while !shared.stop.is_cancelled() {
+        match read_modes(&shared.place.statements, &shared.place.pool).await {
+            Ok(modes) => shared.set_modes(modes),
+            Err(error) => tracing::warn!(%error, "wake modes could not be read"),
+        }
+        if beat.elapsed() >= shared.options.times.heartbeat {
+            beat = Instant::now();
+            shared.beat();
+        }
+        shared.stop.run_until_cancelled(tokio::time::sleep(CONTROL_EVERY)).await;
+    }
+}
+
+struct Listener<'a> {
+    shared: &'a Shared,
+    session: Session,
+    heartbeat_at: Instant,
+    /// What the session's name says.
+    alert: bool,
+}
+
+impl Listener<'_> {
+    async fn serve(mut self) -> Ended {
+        match self.try_serve().await {
+            Ok(()) => Ended::Stopped,
+            Err(error) => Ended::Lost(error.to_string()),
+        }
+    }
+
+    async fn try_serve(&mut self) -> Result<(), sqlx::Error> {
+        self.begin().await?;
+        loop {
+            self.read_meanwhile();
+            if self.shared.control().is_none() {
+                self.read_control().await?;
+                continue;
+            }
+            let now = Instant::now();
+            for bucket in self.shared.seats.surfaced(now) {
+                self.wake(bucket, Why::Shallow);
+            }
+            if now >= self.heartbeat_at {
+                self.heartbeat().await?;
+                continue;
+            }
+            if let Some(errand) = self.shared.seats.next_errand(now) {
+                self.run_errand(errand).await?;
+                continue;
+            }
+            if self.shared.stop.is_cancelled() {
+                return self.end().await;
+            }
+            self.show_alert().await?;
+            let until =
+                self.shared.seats.next_timer().map_or(self.heartbeat_at, |at| at.min(self.heartbeat_at));
+            tokio::select! {
+                biased;
+                heard = self.session.hear() => match heard {
+                    Heard::Payload(payload) => self.hear(&payload),
+                    Heard::Lost => return Err(sqlx::Error::WorkerCrashed),
+                },
+                () = self.shared.seats.changed.raised() => {}
+                () = tokio::time::sleep_until(until.into()) => {}
+                () = self.shared.stop.cancelled() => return self.end().await,
+            }
+        }
+    }
+
+    /// LISTEN is committed: whoever relied on a lost bell is told (rule 11), and everybody looks.
+    async fn begin(&mut self) -> Result<(), sqlx::Error> {
+        let owed = self.shared.seats.listening();
+        if !owed.is_empty() {
+            match self.session.ring_if_marked(&owed).await {
+                Ok(rung) => self.count_handovers(rung),
+                Err(error) => {
+                    self.shared.seats.owe(owed);
+                    return Err(error);
+                }
+            }
+        }
+        self.read_control().await?;
+        self.shared.each(|pump, now| pump.wake_all(Why::Connected, now));
+        Ok(())
+    }
+
+    /// Rule 12.
+    async fn end(&mut self) -> Result<(), sqlx::Error> {
+        self.shared.seats.leave_all();
+        while let Some(errand) = self.shared.seats.next_errand(Instant::now()) {
+            self.run_errand(errand).await?;
+        }
+        Ok(())
+    }
+
+    async fn run_errand(&mut self, errand: Errand) -> Result<(), sqlx::Error> {
+        match errand {
+            Errand::Leave { bells, marks } => {
+                let rung = self.session.leave(&bells, &marks).await?;
+                self.shared.seats.left(&bells, &marks);
+                self.shared.counters.seats_left.add(length(&bells) + length(&marks));
+                self.count_handovers(rung);
+            }
+            Errand::Sit { buckets, marked } => {
+                let seated = self.session.sit(&buckets, &marked).await?;
+                let answers: Vec<_> = buckets.into_iter().zip(seated).collect();
+                for (_, seated) in &answers {
+                    match seated {
+                        Seated::Bell => self.shared.counters.bells_taken.one(),
+                        Seated::Reserve => self.shared.counters.marks_taken.one(),
+                        Seated::Shallow => self.shared.counters.shallow_sleeps.one(),
+                    }
+                }
+                // The answer before the notifications that came with it: see Seats::handover.
+                for bucket in self.shared.seats.seated(&answers, Instant::now()) {
+                    self.wake(bucket, Why::Seated);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rule 10. First the seats, then one look for both reasons.
+    async fn heartbeat(&mut self) -> Result<(), sqlx::Error> {
+        self.heartbeat_at = Instant::now() + self.shared.options.times.heartbeat;
+        let pulse = self.session.heartbeat().await?;
+        if self.shared.control() != Some(pulse.control) {
+            self.read_control().await?;
+        }
+        self.mind_usage(pulse.notify_usage);
+        self.shared.seats.heartbeat();
+        if let Some(errand) = self.shared.seats.next_errand(Instant::now()) {
+            self.run_errand(errand).await?;
+        }
+        self.shared.beat();
+        Ok(())
+    }
+
+    /// A session that listens and does not read fills PostgreSQL's queue of notifications, and a full one refuses every commit that rings.
+    fn mind_usage(&self, usage: f64) {
+        let seats = &self.shared.seats;
+        if usage > NOTIFY_USAGE.0 && seats.session() == Use::Listening {
+            tracing::warn!(
+                usage,
+                "PostgreSQL's queue of notifications is filling up: polling until it is empty. Look for a session that listens inside a long transaction"
+            );
+            seats.set_useless(true);
+        } else if usage < NOTIFY_USAGE.1 && seats.session() == Use::Useless {
+            tracing::info!(usage, "PostgreSQL's queue of notifications is empty again: listening");
+            seats.set_useless(false);
+        } else {
+            return;
+        }
+        self.shared.each(|pump, now| pump.wake_all(Why::Connected, now));
+    }
+
+    async fn read_control(&mut self) -> Result<(), sqlx::Error> {
+        // The version before the rows: a change in between is read twice, not missed.
+        let version = self.session.heartbeat().await?.control;
+        let modes = self.session.modes().await?;
+        self.shared.set_modes(modes);
+        self.shared.set_control(version);
+        Ok(())
+    }
+
+    fn read_meanwhile(&mut self) {
+        let mut payloads: Vec<String> = self.session.heard_meanwhile().take(INBOX_MAX + 1).collect();
+        if payloads.len() > INBOX_MAX {
+            payloads.clear();
+            while self.session.heard_meanwhile().next().is_some() {}
+            self.shared.each(|pump, now| pump.fault(Event::InboxFull, now));
+            self.shared.seats.heartbeat(); // a handover may have been among them
+            self.shared.forget_control();
+        }
+        for payload in payloads {
+            self.hear(&payload);
+        }
+    }
+
+    fn hear(&self, payload: &str) {
+        let (shared, now) = (self.shared, Instant::now());
+        match Call::parse(payload) {
+            Some(Call::Ring(bucket, number)) => {
+                shared.counters.rings.one();
+                shared.each(|pump, now| pump.ring(number, now));
+                shared.seats.rung(bucket, now);
+            }
+            Some(Call::Handover(bucket)) => {
+                shared.counters.handovers_heard.one();
+                if shared.seats.handover(bucket) {
+                    self.wake(bucket, Why::Handover);
+                }
+            }
+            Some(Call::Control) => {
+                shared.counters.controls.one();
+                shared.forget_control();
+            }
+            None => {
+                shared.counters.garbage.one();
+                tracing::debug!("a notification that is not ours was ignored");
+            }
+        }
+    }
+
+    async fn show_alert(&mut self) -> Result<(), sqlx::Error> {
+        let alert = self.shared.is_on_alert();
+        if alert != self.alert {
+            self.session.show(&self.shared.place.node, alert).await?;
+            self.alert = alert;
+        }
+        Ok(())
+    }
+
+    fn wake(&self, bucket: Bucket, why: Why) {
+        self.shared.each(|pump, now| pump.wake_bucket(bucket, why, now));
+    }
+
+    fn count_handovers(&self, rung: i32) {
+        self.shared.counters.handovers_sent.add(u64::from(rung.unsigned_abs()));
+    }
+}
+
+fn length(buckets: &[Bucket]) -> u64 {
+    u64::try_from(buckets.len()).unwrap_or(0)
+}

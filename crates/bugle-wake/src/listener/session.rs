@@ -1,0 +1,187 @@
+//! The listener's connection: the one session of a node that LISTENs and holds its bells and marks. It runs autocommit statements only and
+//! never produces: its own locks would not refuse it. Any error ends it, and every lock with it.
+
+use crate::mode::Setting;
+use crate::number::{Bucket, Number};
+use crate::seats::Seated;
+use crate::statements::Statements;
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// How often to ask whether two clients are served by one session.
+const POOLER_PROBES: usize = 3;
+
+pub(crate) struct Session {
+    listener: PgListener,
+    statements: Statements,
+    backend: i32,
+    answer_within: Duration,
+}
+
+/// What a heartbeat says.
+#[derive(sqlx::FromRow)]
+pub(crate) struct Pulse {
+    backend: i32,
+    pub(crate) control: i64,
+    pub(crate) notify_usage: f64,
+}
+
+/// A notification, or none: the connection is gone.
+pub(crate) enum Heard {
+    Payload(String),
+    Lost,
+}
+
+impl Session {
+    /// Connects and LISTENs. When it returns, every ring from now on will be heard.
+    pub(crate) async fn open(
+        connect: &PgConnectOptions,
+        statements: &Statements,
+        node: &str,
+        answer_within: Duration,
+    ) -> Result<Self, sqlx::Error> {
+        // A pool of one: the driver's listener takes its connection from a pool, and would silently take another if this one broke.
+        // It never gets that far: whatever breaks ends the whole session.
+        let connect = connect.clone().application_name(&application_name(node, false));
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(answer_within * 2)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .connect_with(connect)
+            .await?;
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.eager_reconnect(false);
+        listener.ignore_pool_close_event(true);
+        // A notification need not survive a crash of the server: no flush for a handover.
+        sqlx::raw_sql("SET synchronous_commit = off").execute(&mut listener).await?;
+        let channel: String = sqlx::query_scalar(statements.channel()).fetch_one(&mut listener).await?;
+        listener.listen(&channel).await?;
+        let backend = sqlx::query_scalar(statements.backend()).fetch_one(&mut listener).await?;
+        Ok(Self { listener, statements: statements.clone(), backend, answer_within })
+    }
+
+    /// Is there a pooler that deals out server sessions by the transaction? Then LISTEN and locks are worthless.
+    pub(crate) async fn is_pooled(&mut self, pool: &PgPool) -> Result<bool, sqlx::Error> {
+        for _ in 0..POOLER_PROBES {
+            let mut other = pool.begin().await?;
+            let theirs: i32 = sqlx::query_scalar(self.statements.backend()).fetch_one(&mut *other).await?;
+            let ours: i32 =
+                sqlx::query_scalar(self.statements.backend()).fetch_one(&mut self.listener).await?;
+            other.rollback().await?;
+            if theirs == ours || ours != self.backend {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Waits for the next notification. May be cancelled.
+    pub(crate) async fn hear(&mut self) -> Heard {
+        loop {
+            match self.listener.try_recv().await {
+                Ok(Some(call)) if call.process_id() == self.backend.unsigned_abs() => {} // its own handover
+                Ok(Some(call)) => return Heard::Payload(call.payload().to_owned()),
+                Ok(None) => return Heard::Lost,
+                Err(error) => {
+                    tracing::debug!(%error, "listener broke");
+                    return Heard::Lost;
+                }
+            }
+        }
+    }
+
+    /// The notifications that came while a statement was answered.
+    pub(crate) fn heard_meanwhile(&mut self) -> impl Iterator<Item = String> {
+        let own = self.backend.unsigned_abs();
+        std::iter::from_fn(|| self.listener.next_buffered())
+            .filter(move |call| call.process_id() != own)
+            .map(|call| call.payload().to_owned())
+    }
+
+    pub(crate) async fn sit(
+        &mut self,
+        buckets: &[Bucket],
+        marked: &[bool],
+    ) -> Result<Vec<Seated>, sqlx::Error> {
+        let query = sqlx::query_scalar(self.statements.sit()).bind(numbers(buckets)).bind(marked);
+        let seats: Vec<String> = within(self.answer_within, query.fetch_one(&mut self.listener)).await?;
+        let seated = seats.iter().map(|seat| match seat.as_str() {
+            "bell" => Seated::Bell,
+            "reserve" => Seated::Reserve,
+            _ => Seated::Shallow,
+        });
+        Ok(seated.collect())
+    }
+
+    pub(crate) async fn leave(&mut self, bells: &[Bucket], marks: &[Bucket]) -> Result<i32, sqlx::Error> {
+        let query = sqlx::query_scalar(self.statements.leave()).bind(numbers(bells)).bind(numbers(marks));
+        within(self.answer_within, query.fetch_one(&mut self.listener)).await
+    }
+
+    pub(crate) async fn ring_if_marked(&mut self, buckets: &[Bucket]) -> Result<i32, sqlx::Error> {
+        let query = sqlx::query_scalar(self.statements.ring_if_marked()).bind(numbers(buckets));
+        within(self.answer_within, query.fetch_one(&mut self.listener)).await
+    }
+
+    /// Asks whether the session lives. A pooler that was not noticed at first shows here as well: another backend answers.
+    pub(crate) async fn heartbeat(&mut self) -> Result<Pulse, sqlx::Error> {
+        let query = sqlx::query_as(self.statements.heartbeat());
+        let pulse: Pulse = within(self.answer_within, query.fetch_one(&mut self.listener)).await?;
+        if pulse.backend == self.backend {
+            return Ok(pulse);
+        }
+        Err(sqlx::Error::Protocol("another server session answers than the one that listens".to_owned()))
+    }
+
+    pub(crate) async fn modes(&mut self) -> Result<HashMap<Number, Setting>, sqlx::Error> {
+        within(self.answer_within, read_modes(&self.statements, &mut self.listener)).await
+    }
+
+    /// Shows the node's state where everybody can see it, without a table: in the list of sessions.
+    pub(crate) async fn show(&mut self, node: &str, alert: bool) -> Result<(), sqlx::Error> {
+        let query = sqlx::query("SELECT set_config('application_name', $1, false)")
+            .bind(application_name(node, alert));
+        within(self.answer_within, query.execute(&mut self.listener)).await.map(drop)
+    }
+}
+
+/// The rows of the queues that are not woken in the default way.
+pub(crate) async fn read_modes(
+    statements: &Statements,
+    executor: impl sqlx::PgExecutor<'_>,
+) -> Result<HashMap<Number, Setting>, sqlx::Error> {
+    let rows: Vec<(i32, String, Option<i64>)> =
+        sqlx::query_as(statements.modes()).fetch_all(executor).await?;
+    let setting = |(number, mode, poll): (i32, String, Option<i64>)| {
+        // A mode of a newer version: the default is safe.
+        let mode = mode.parse().unwrap_or_default();
+        let poll = poll.map(|ms| Duration::from_millis(ms.unsigned_abs().max(1)));
+        (Number(number), Setting { mode, poll })
+    };
+    Ok(rows.into_iter().map(setting).collect())
+}
+
+/// PostgreSQL cuts it at 63 bytes: the state comes first.
+fn application_name(node: &str, alert: bool) -> String {
+    format!("bugle listener{} {node}", if alert { " (alert)" } else { "" })
+}
+
+fn numbers(buckets: &[Bucket]) -> Vec<i32> {
+    buckets.iter().map(|b| b.0).collect()
+}
+
+/// A connection that swallows everything is as good as none.
+async fn within<T>(
+    time: Duration,
+    answer: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(time, answer).await.unwrap_or_else(|_| {
+        Err(sqlx::Error::Io(std::io::Error::new(
+            std::io::ErrorKind::TimedOut,
+            "no answer on the listener's connection",
+        )))
+    })
+}

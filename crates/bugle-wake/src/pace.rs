@@ -1,0 +1,122 @@
+//! When to keep the bell and when to let go. At a low rate every push may ring: it is cheap, and a wake costs one look and nothing else.
+//! When rings come fast the node stays awake at short polls instead, and nobody rings for it.
+
+use crate::options::Times;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// The pace of one bucket.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// The newest rings.
+    rings: VecDeque<Instant>,
+    /// Awake until then, unless work is found.
+    awake_until: Option<Instant>,
+    /// The linger now: doubles while sleeps keep being ended by fast rings.
+    linger: Duration,
+    /// When the last linger ended.
+    slept_at: Option<Instant>,
+    /// The time to the next look while lingering.
+    poll: Duration,
+}
+
+impl Pace {
+    /// Notes a ring that the node was asleep for. True: they come fast, let go and linger.
+    pub(crate) fn ring(&mut self, now: Instant, fast_rings: usize, times: &Times) -> bool {
+        self.rings.push_back(now);
+        if self.rings.len() < fast_rings {
+            return false;
+        }
+        let first = self.rings.pop_front().unwrap_or(now);
+        if now.duration_since(first) > times.linger {
+            return false;
+        }
+        self.rings.clear();
+        let soon = self.slept_at.is_some_and(|at| now.duration_since(at) < self.linger + times.linger);
+        self.linger = if soon { (self.linger * 2).min(times.linger_max) } else { times.linger };
+        self.awake_until = Some(now + self.linger);
+        self.poll = times.linger_poll;
+        true
+    }
+
+    /// Work was found: while it keeps coming, the linger does not end.
+    pub(crate) fn found(&mut self, now: Instant, times: &Times) {
+        if let Some(until) = &mut self.awake_until {
+            *until = now + self.linger;
+            self.poll = times.linger_poll;
+        }
+    }
+
+    /// Nothing was found: when to look again while lingering; `None` = the linger is over or there was none, sit.
+    pub(crate) fn next_poll(&mut self, now: Instant, times: &Times) -> Option<Instant> {
+        let until = self.awake_until?;
+        if now >= until {
+            self.awake_until = None;
+            self.slept_at = Some(now);
+            return None;
+        }
+        let at = now + self.poll;
+        self.poll = (self.poll * 2).min(times.linger_poll_max);
+        Some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn slow_rings_keep_the_bell() {
+        let (mut pace, times, begin) = (Pace::default(), Times::default(), Instant::now());
+        for i in 0..1000 {
+            assert!(!pace.ring(begin + ms(100) * i, 8, &times));
+        }
+        assert_eq!(pace.next_poll(begin + ms(100_000), &times), None);
+    }
+
+    #[test]
+    fn fast_rings_let_go_and_the_node_lingers_while_work_comes() {
+        let (mut pace, times, begin) = (Pace::default(), Times::default(), Instant::now());
+        let fast = (0..8).map(|i| pace.ring(begin + ms(i), 8, &times)).collect::<Vec<_>>();
+        assert_eq!(fast, [false, false, false, false, false, false, false, true]);
+        let at = begin + ms(40);
+        assert_eq!(pace.next_poll(at, &times), Some(at + times.linger_poll));
+        assert_eq!(
+            pace.next_poll(at, &times),
+            Some(at + 2 * times.linger_poll),
+            "slower when nothing is found"
+        );
+        pace.found(begin + ms(50), &times);
+        let at = begin + ms(80);
+        assert_eq!(
+            pace.next_poll(at, &times),
+            Some(at + times.linger_poll),
+            "found: quick again, and longer"
+        );
+        assert_eq!(pace.next_poll(begin + ms(101), &times), None, "nothing came for a whole linger");
+    }
+
+    #[test]
+    fn the_linger_doubles_while_sleeps_are_ended_by_fast_rings() {
+        let (mut pace, times, mut now) = (Pace::default(), Times::default(), Instant::now());
+        let mut lingers = Vec::new();
+        for _ in 0..7 {
+            for _ in 0..8 {
+                pace.ring(now, 8, &times);
+            }
+            lingers.push(pace.linger.as_millis());
+            now += pace.linger;
+            assert_eq!(pace.next_poll(now, &times), None);
+        }
+        assert_eq!(lingers, [50, 100, 200, 400, 800, 1000, 1000]);
+        now += Duration::from_secs(10);
+        for _ in 0..8 {
+            pace.ring(now, 8, &times);
+        }
+        assert_eq!(pace.linger, times.linger, "after a long sleep it begins anew");
+    }
+}

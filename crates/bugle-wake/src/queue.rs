@@ -1,0 +1,104 @@
+//! One queue as a pump sees it: who waits, whether to look, and when.
+
+use crate::counters::Why;
+use crate::mode::Setting;
+use crate::options::Times;
+use std::collections::VecDeque;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// How many empty looks in a row make a queue idle, where LISTEN is impossible.
+const IDLE_AFTER: u32 = 5;
+
+/// The wake flag (rule 2): set by whatever may have brought work, cleared *before* a look is sent, never after.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flag {
+    pub(crate) why: Why,
+    pub(crate) at: Instant,
+}
+
+/// One waiting consumer.
+pub(crate) struct Entry<W, I> {
+    pub(crate) id: u64,
+    pub(crate) want: W,
+    /// How much it still wants.
+    pub(crate) most: u32,
+    /// It goes when it has got something; a standing one stays for the rest.
+    pub(crate) once: bool,
+    /// Handed out and not yet taken.
+    pub(crate) ready: VecDeque<I>,
+    pub(crate) waker: Option<Waker>,
+}
+
+pub(crate) struct Queue<W, I> {
+    /// In order of registration: that is the order of the hand-out.
+    pub(crate) entries: VecDeque<Entry<W, I>>,
+    pub(crate) flag: Option<Flag>,
+    pub(crate) timer: Option<Flag>,
+    /// A look of it is under way.
+    pub(crate) looking: bool,
+    pub(crate) setting: Setting,
+    /// The seats know of its demand.
+    pub(crate) counted: bool,
+    pub(crate) empty_looks: u32,
+    /// The heartbeat found work: if no ring for it is heard until then, a wake was missed.
+    pub(crate) suspect: Option<Instant>,
+    /// A ring that was not answered in time has been told already.
+    pub(crate) overdue_told: bool,
+}
+
+impl<W, I> Queue<W, I> {
+    pub(crate) fn new(setting: Setting) -> Self {
+        Self {
+            entries: VecDeque::new(),
+            flag: None,
+            timer: None,
+            looking: false,
+            setting,
+            counted: false,
+            empty_looks: 0,
+            suspect: None,
+            overdue_told: false,
+        }
+    }
+
+    /// Does anybody want something?
+    pub(crate) fn has_demand(&self) -> bool {
+        self.entries.iter().any(|e| e.most > 0)
+    }
+
+    /// Sets the flag; the first to set it gives its name and time, but a heartbeat gives way to whatever announces work.
+    pub(crate) fn wake(&mut self, why: Why, now: Instant) {
+        if self.flag.is_none_or(|flag| flag.why == Why::Heartbeat) {
+            self.flag = Some(Flag { why, at: now });
+        }
+    }
+
+    /// Arms the timer, unless an earlier one is armed.
+    pub(crate) fn look_at(&mut self, at: Instant, why: Why) {
+        if self.timer.is_none_or(|timer| at < timer.at) {
+            self.timer = Some(Flag { why, at });
+        }
+    }
+
+    /// Is there a reason to look now? Takes it.
+    pub(crate) fn take_reason(&mut self, now: Instant) -> Option<Flag> {
+        if self.looking || !self.has_demand() {
+            return None;
+        }
+        let due = self.timer.take_if(|timer| timer.at <= now);
+        let reason = self.flag.take().or(due.map(|due| Flag { at: now, ..due }))?;
+        self.timer = None; // the look will say anew when to look again
+        self.overdue_told = false;
+        Some(reason)
+    }
+
+    /// How soon to look again where nobody can ring.
+    pub(crate) fn adaptive_poll(&self, times: &Times) -> Duration {
+        match self.empty_looks {
+            0 => times.poll_busy,
+            n if n < IDLE_AFTER => times.poll_quiet,
+            _ => times.poll_idle,
+        }
+    }
+}

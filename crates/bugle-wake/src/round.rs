@@ -1,0 +1,274 @@
+//! The pump's side of the registry: what to ask, and what to do with the answer. Rules 2 to 4 of docs/wake.md.
+
+use crate::alert::{Event, Looked};
+use crate::counters::Why;
+use crate::mode::Mode;
+use crate::number::Number;
+use crate::queue::{Flag, Queue};
+use crate::registry::{Inner, RING_WITHIN, Registry};
+use crate::seats::Dry;
+use std::time::{Duration, Instant};
+
+/// The longest pause after looks that failed.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// One intention's part of a look.
+#[derive(Debug, Clone)]
+pub struct Ask<W> {
+    /// The queue.
+    pub number: Number,
+    /// At most so much.
+    pub most: u32,
+    /// What the intention was registered with.
+    pub want: W,
+}
+
+/// What a look brought for one ask.
+#[derive(Debug)]
+pub struct Answer<I> {
+    /// What was claimed for it.
+    pub item: Option<I>,
+    /// How much that is. Less than the ask wanted: the queue is empty.
+    pub taken: u32,
+    /// How soon there will be something to look for, by the database's clock: work that becomes due, a lease that ends, rows that somebody
+    /// else has locked. Zero: at once.
+    pub again: Option<Duration>,
+}
+
+impl<I> Default for Answer<I> {
+    fn default() -> Self {
+        Self { item: None, taken: 0, again: None }
+    }
+}
+
+/// A look under way: which queues it is for and why, and whose asks it carries.
+#[derive(Debug)]
+pub(crate) struct Round {
+    reasons: Vec<(Number, Flag)>,
+    asks: Vec<(Number, u64, u32)>,
+}
+
+impl<W: Clone, I> Registry<W, I> {
+    /// Takes every queue that there is a reason to look at. The flags are lowered here, before the look is sent (rule 2): whatever comes from
+    /// now on is remembered.
+    pub(crate) fn arm(&self, now: Instant) -> Option<(Round, Vec<Ask<W>>)> {
+        let mut inner = self.inner.lock();
+        if inner.paused_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        inner.paused_until = None;
+        let mut round = Round { reasons: Vec::new(), asks: Vec::new() };
+        let mut asks = Vec::new();
+        let Inner { queues, alert, .. } = &mut *inner;
+        for (number, queue) in queues {
+            let Some(reason) = queue.take_reason(now) else { continue };
+            queue.looking = true;
+            round.reasons.push((*number, reason));
+            for entry in queue.entries.iter().filter(|e| e.most > 0) {
+                round.asks.push((*number, entry.id, entry.most));
+                asks.push(Ask { number: *number, most: entry.most, want: entry.want.clone() });
+            }
+            self.counters.causes[reason.why as usize].one();
+            if reason.why == Why::Timer {
+                alert.note(Event::Timer, now);
+            }
+        }
+        if asks.is_empty() {
+            return None;
+        }
+        self.counters.looks.one();
+        Some((round, asks))
+    }
+
+    /// A look failed, and nobody knows what it did: the flags are raised again. It never leads to sleep (rule 4).
+    pub(crate) fn failed(&self, round: &Round, now: Instant) {
+        let mut inner = self.inner.lock();
+        self.counters.failed_looks.one();
+        inner.failures += 1;
+        let pause = (Duration::from_millis(25) * 2_u32.pow(inner.failures.min(8))).min(PAUSE_MAX);
+        inner.paused_until = Some(now + pause);
+        Self::note_look(&mut inner, Looked::Failed, now);
+        self.note(&mut inner, Event::LookFailed, now);
+        for (number, _) in &round.reasons {
+            if let Some(queue) = inner.queues.get_mut(number) {
+                queue.looking = false;
+                queue.wake(Why::Retry, now);
+            }
+        }
+    }
+
+    /// Hands out what a look brought, in the order of registration, and decides for each of its queues what comes next (rule 4).
+    pub(crate) fn hand_out(&self, round: Round, answers: Vec<Answer<I>>, now: Instant) {
+        let mut inner = self.inner.lock();
+        inner.failures = 0;
+        let mut answers = round.asks.iter().zip(answers).peekable();
+        let mut found_any = false;
+        for (number, reason) in round.reasons {
+            let (mut found, mut full, mut again) = (false, true, None::<Duration>);
+            while let Some(((_, id, most), answer)) = answers.next_if(|((n, ..), _)| *n == number) {
+                full &= answer.taken >= *most;
+                again = [again, answer.again].into_iter().flatten().min();
+                if let Some(item) = answer.item {
+                    found = true;
+                    self.deliver(&mut inner, number, *id, answer.taken, item);
+                }
+            }
+            found_any |= found;
+            self.after_look(&mut inner, number, reason, Outcome { found, full, again }, now);
+        }
+        if !found_any {
+            self.counters.empty_looks.one();
+        }
+        Self::note_look(&mut inner, if found_any { Looked::Found } else { Looked::Empty }, now);
+    }
+
+    fn deliver(&self, inner: &mut Inner<W, I>, number: Number, id: u64, taken: u32, item: I) {
+        let queue = inner.queues.get_mut(&number);
+        match queue.and_then(|q| q.entries.iter_mut().find(|e| e.id == id)) {
+            Some(entry) => {
+                self.counters.hand_outs.one();
+                entry.most = if entry.once { 0 } else { entry.most.saturating_sub(taken) };
+                entry.ready.push_back(item);
+                if let Some(waker) = entry.waker.take() {
+                    waker.wake();
+                }
+            }
+            None => inner.unclaimed.push((number, item)), // it went while the look was under way
+        }
+    }
+
+    fn after_look(
+        &self,
+        inner: &mut Inner<W, I>,
+        number: Number,
+        reason: Flag,
+        outcome: Outcome,
+        now: Instant,
+    ) {
+        let on_alert = inner.alert.is_on();
+        let Some(queue) = inner.queues.get_mut(&number) else { return };
+        queue.looking = false;
+        if outcome.found {
+            self.seats.found(number.bucket(), now);
+            queue.empty_looks = 0;
+            match reason.why {
+                Why::Ring => self.counters.wake_latency.note(now.duration_since(reason.at)),
+                Why::Heartbeat => queue.suspect = Some(now + RING_WITHIN),
+                Why::Poll if queue.setting.mode == Mode::Shadow && !queue.overdue_told => {
+                    self.counters.shadow_misses.one();
+                }
+                _ => {}
+            }
+        } else {
+            queue.empty_looks = queue.empty_looks.saturating_add(1);
+        }
+        self.recount(number, queue, now);
+        if queue.entries.is_empty() {
+            inner.queues.remove(&number);
+            return;
+        }
+        if !queue.has_demand() {
+            return; // rule 8 is the seats' business
+        }
+        // A look that was not full has seen everything: it may be followed by sleep although it found something.
+        if outcome.full || outcome.again == Some(Duration::ZERO) {
+            queue.wake(Why::More, now);
+            return;
+        }
+        if on_alert {
+            queue.look_at(now + self.options.times.alert_interval, Why::Alert);
+        }
+        self.until_next_look(number, queue, outcome.again, now);
+    }
+
+    /// When to look again at a queue that has nothing now.
+    fn until_next_look(
+        &self,
+        number: Number,
+        queue: &mut Queue<W, I>,
+        again: Option<Duration>,
+        now: Instant,
+    ) {
+        let times = &self.options.times;
+        let mode = queue.setting.mode;
+        if mode.is_rung()
+            && let Some(again) = again
+        {
+            queue.look_at(now + again, Why::Timer);
+        }
+        let dry = if mode.sits() { self.seats.dry(number.bucket(), now) } else { Dry::Sleep };
+        if !mode.is_rung() {
+            queue.overdue_told = false;
+            return queue.look_at(now + queue.setting.poll.unwrap_or(times.poll_interval), Why::Poll);
+        }
+        match dry {
+            Dry::Sleep | Dry::Sitting => {}
+            Dry::LookAt(at) => queue.look_at(at, Why::Linger),
+            Dry::Poll => queue.look_at(now + queue.adaptive_poll(times), Why::Poll),
+        }
+    }
+
+    /// What time alone brings to light: a fallback hit, a ring that nobody answered.
+    pub(crate) fn tick(&self, now: Instant) {
+        let mut inner = self.inner.lock();
+        let (mut hits, mut overdue) = (Vec::new(), 0);
+        for (number, queue) in &mut inner.queues {
+            if queue.suspect.take_if(|at| *at <= now).is_some() {
+                hits.push(*number);
+            }
+            if is_overdue(queue, now, self.options.times.delivery_timeout) {
+                queue.overdue_told = true;
+                overdue += 1;
+            }
+        }
+        for number in hits {
+            self.counters.fallback_hits.one();
+            tracing::warn!(
+                queue = number.0,
+                "fallback hit: the heartbeat found work that no ring had announced"
+            );
+            self.note(&mut inner, Event::FallbackHit, now);
+        }
+        if overdue > 0 {
+            self.counters.delivery_timeouts.add(overdue);
+            self.note(&mut inner, Event::DeliveryTimeout, now);
+        }
+    }
+
+    /// When the pump has something to do by itself. `has_room`: may another look begin?
+    pub(crate) fn next_timer(&self, has_room: bool) -> Option<Instant> {
+        let inner = self.inner.lock();
+        let timeout = self.options.times.delivery_timeout;
+        let mut next = inner.paused_until.filter(|_| has_room);
+        let mut consider = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
+        for queue in inner.queues.values() {
+            consider(queue.suspect);
+            if has_room && !queue.looking && queue.has_demand() && inner.paused_until.is_none() {
+                consider(queue.timer.map(|t| t.at));
+            }
+            if let Some(flag) = queue.flag.filter(|f| f.why == Why::Ring && !queue.overdue_told) {
+                consider(Some(flag.at + timeout));
+            }
+        }
+        next
+    }
+
+    /// A pump that died left looks behind that nobody will answer.
+    pub(crate) fn restart(&self, now: Instant) {
+        for queue in self.inner.lock().queues.values_mut().filter(|q| q.looking) {
+            queue.looking = false;
+            queue.wake(Why::Retry, now);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Outcome {
+    found: bool,
+    full: bool,
+    again: Option<Duration>,
+}
+
+fn is_overdue<W, I>(queue: &Queue<W, I>, now: Instant, timeout: Duration) -> bool {
+    !queue.overdue_told && queue.flag.is_some_and(|f| f.why == Why::Ring && now >= f.at + timeout)
+}

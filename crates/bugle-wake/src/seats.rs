@@ -1,0 +1,383 @@
+//! What this node holds of each bucket: the bell, the mark or nothing. The rules 4 to 8, 10 and 11 of docs/wake.md live here.
+//!
+//! The invariant: *a node that sleeps with demand holds the bell, or is marked while a live peer holds the bell, or has a handover on
+//! its way; and it has looked since that became true.* Hence every function that changes a seat returns the buckets that must look again,
+//! and the listener wakes them.
+//!
+//! The seat belongs to the node and bucket, not to a pump: a session's locks do not refuse itself.
+
+use crate::number::Bucket;
+use crate::options::Options;
+use crate::pace::Pace;
+use crate::sync::{Mutex, Signal};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// What the listener is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Session {
+    /// No connection: nobody can ring for this node.
+    Away,
+    /// It listens.
+    Listening,
+    /// LISTEN is impossible or useless here: polls alone.
+    Useless,
+}
+
+/// What a pump does after a look that found nothing more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dry {
+    /// It may sleep: a ring will come.
+    Sleep,
+    /// It stays awake and looks again then.
+    LookAt(Instant),
+    /// A seat is being taken; it will be woken to look once more.
+    Sitting,
+    /// Nobody can ring for it: it polls.
+    Poll,
+}
+
+/// A statement for the listener session.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Errand {
+    /// Rule 8.
+    Leave { bells: Vec<Bucket>, marks: Vec<Bucket> },
+    /// Rule 5; ascending.
+    Sit { buckets: Vec<Bucket>, marked: Vec<bool> },
+}
+
+/// The answer to a [`Errand::Sit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seated {
+    Bell,
+    Reserve,
+    Shallow,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Held {
+    #[default]
+    Nothing,
+    Bell,
+    /// With the mark, and covered: a peer holds the bell, as far as is known.
+    Mark {
+        covered: bool,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Seat {
+    /// Queues with somebody waiting, over all pumps.
+    demand: u32,
+    held: Held,
+    /// What is held is being let go.
+    let_go: bool,
+    /// A seat is wanted.
+    sit: bool,
+    /// In a shallow sleep until then.
+    shallow_until: Option<Instant>,
+    /// The longest that the next shallow sleep may take.
+    shallow: Duration,
+    /// When the last demand went. What is held is kept for a while: the next intention is often near, and a needless ring costs little.
+    empty_since: Option<Instant>,
+    pace: Pace,
+}
+
+impl Seat {
+    fn is_seated(&self) -> bool {
+        !self.let_go && matches!(self.held, Held::Bell | Held::Mark { covered: true })
+    }
+}
+
+/// The seats of a node. The pumps say what they need, the listener's task does it.
+pub(crate) struct Seats {
+    options: Options,
+    inner: Mutex<Inner>,
+    /// Raised when the listener has something to do.
+    pub(crate) changed: Signal,
+}
+
+struct Inner {
+    session: Session,
+    seats: BTreeMap<Bucket, Seat>,
+    /// Bells that were lost with the session, or let go without a word: whoever is marked must be told (rule 11).
+    owed: BTreeSet<Bucket>,
+}
+
+impl Inner {
+    fn leave_all(&mut self) {
+        for seat in self.seats.values_mut() {
+            seat.let_go = seat.held != Held::Nothing;
+            seat.sit = false;
+        }
+    }
+}
+
+/// What a node holds, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Holding {
+    /// Buckets of which it is the sentinel.
+    pub sentinel: Vec<i32>,
+    /// Buckets of which it is a reserve.
+    pub reserve: Vec<i32>,
+}
+
+impl Seats {
+    pub(crate) fn new(options: Options) -> Self {
+        let inner = Inner { session: Session::Away, seats: BTreeMap::new(), owed: BTreeSet::new() };
+        Self { options, inner: Mutex::new(inner), changed: Signal::default() }
+    }
+
+    /// A queue of this bucket has its first waiter, or lost its last.
+    pub(crate) fn demand(&self, bucket: Bucket, begins: bool, now: Instant) {
+        let mut inner = self.inner.lock();
+        let seat = inner.seats.entry(bucket).or_default();
+        if begins {
+            seat.demand += 1;
+            seat.empty_since = None;
+            return;
+        }
+        seat.demand = seat.demand.saturating_sub(1);
+        if seat.demand == 0 {
+            seat.sit = false;
+            seat.shallow_until = None;
+            if seat.held != Held::Nothing {
+                seat.empty_since = Some(now);
+                drop(inner);
+                self.changed.raise();
+            }
+        }
+    }
+
+    /// Rule 4: a look found nothing more. May the pump sleep?
+    pub(crate) fn dry(&self, bucket: Bucket, now: Instant) -> Dry {
+        let mut inner = self.inner.lock();
+        if inner.session != Session::Listening {
+            return Dry::Poll;
+        }
+        let seat = inner.seats.entry(bucket).or_default();
+        if seat.is_seated() {
+            return Dry::Sleep;
+        }
+        if let Some(at) = seat.pace.next_poll(now, &self.options.times) {
+            return Dry::LookAt(at);
+        }
+        if seat.shallow_until.is_none() && !seat.sit {
+            seat.sit = true;
+            drop(inner);
+            self.changed.raise();
+        }
+        Dry::Sitting
+    }
+
+    /// A look found work in this bucket.
+    pub(crate) fn found(&self, bucket: Bucket, now: Instant) {
+        if let Some(seat) = self.inner.lock().seats.get_mut(&bucket) {
+            seat.pace.found(now, &self.options.times);
+        }
+    }
+
+    /// A producer rang. When rings come fast the sentinel lets go (rule 8): the others will hear of it.
+    pub(crate) fn rung(&self, bucket: Bucket, now: Instant) {
+        let mut inner = self.inner.lock();
+        let Some(seat) = inner.seats.get_mut(&bucket) else { return };
+        if seat.held == Held::Bell
+            && !seat.let_go
+            && seat.pace.ring(now, self.options.fast_rings, &self.options.times)
+        {
+            seat.let_go = true;
+            drop(inner);
+            self.changed.raise();
+        }
+    }
+
+    /// A sleeper let go of the bell, or took it (rule 6): a reserve sits again. True: whoever waits must look.
+    ///
+    /// The answer to a sit is always applied before the notifications that came with it, so a handover that was heard since the question
+    /// was sent makes that answer void (rule 5).
+    pub(crate) fn handover(&self, bucket: Bucket) -> bool {
+        let mut inner = self.inner.lock();
+        let Some(seat) = inner.seats.get_mut(&bucket) else { return false };
+        if seat.held == (Held::Mark { covered: true }) {
+            seat.held = Held::Mark { covered: false };
+        }
+        seat.demand > 0
+    }
+
+    /// Rule 10: every reserve sits again.
+    pub(crate) fn heartbeat(&self) {
+        let mut inner = self.inner.lock();
+        for seat in inner.seats.values_mut().filter(|s| s.demand > 0) {
+            if let Held::Mark { .. } = seat.held {
+                seat.held = Held::Mark { covered: false };
+                seat.sit = true;
+            }
+        }
+    }
+
+    /// The next statement for the listener session.
+    pub(crate) fn next_errand(&self, now: Instant) -> Option<Errand> {
+        let mut inner = self.inner.lock();
+        let kept = self.options.times.linger;
+        let gone = |seat: &Seat| seat.empty_since.is_some_and(|at| now >= at + kept);
+        let (mut bells, mut marks) = (Vec::new(), Vec::new());
+        for (bucket, seat) in &mut inner.seats {
+            if !seat.let_go && !gone(seat) {
+                continue;
+            }
+            match seat.held {
+                Held::Bell => bells.push(*bucket),
+                Held::Mark { .. } => marks.push(*bucket),
+                Held::Nothing => {}
+            }
+            // From here on nobody may rely on it; whoever comes meanwhile sits anew.
+            seat.let_go = true;
+            seat.empty_since = None;
+        }
+        if !bells.is_empty() || !marks.is_empty() {
+            return Some(Errand::Leave { bells, marks });
+        }
+        let wanted: Vec<_> = inner.seats.iter().filter(|(_, s)| s.sit && s.demand > 0).collect();
+        if wanted.is_empty() {
+            return None;
+        }
+        let marked = wanted.iter().map(|(_, s)| matches!(s.held, Held::Mark { .. })).collect();
+        Some(Errand::Sit { buckets: wanted.into_iter().map(|(bucket, _)| *bucket).collect(), marked })
+    }
+
+    /// Nothing is held of these any more.
+    pub(crate) fn left(&self, bells: &[Bucket], marks: &[Bucket]) {
+        let mut inner = self.inner.lock();
+        for bucket in bells.iter().chain(marks) {
+            if let Some(seat) = inner.seats.get_mut(bucket) {
+                seat.held = Held::Nothing;
+                seat.let_go = false;
+            }
+        }
+    }
+
+    /// The answers to a sit. Returns the buckets that must be looked at once more (rule 5).
+    pub(crate) fn seated(&self, answers: &[(Bucket, Seated)], now: Instant) -> Vec<Bucket> {
+        let mut inner = self.inner.lock();
+        let mut look = Vec::new();
+        for (bucket, seated) in answers {
+            let Some(seat) = inner.seats.get_mut(bucket) else { continue };
+            seat.sit = false;
+            seat.held = match seated {
+                Seated::Bell => Held::Bell,
+                Seated::Reserve => Held::Mark { covered: true },
+                Seated::Shallow => Held::Nothing,
+            };
+            if *seated == Seated::Shallow {
+                let times = &self.options.times;
+                let most = seat.shallow.clamp(times.shallow, times.shallow_max);
+                // Random: two nodes in step would refuse each other for ever.
+                seat.shallow_until = Some(now + most.mul_f64(rand::random_range(0.5..1.5)));
+                seat.shallow = most * 2;
+                continue;
+            }
+            seat.shallow = Duration::ZERO;
+            if seat.demand == 0 {
+                seat.empty_since = Some(now);
+            }
+            look.push(*bucket);
+        }
+        look
+    }
+
+    /// The shallow sleeps that are over: those buckets must be looked at.
+    pub(crate) fn surfaced(&self, now: Instant) -> Vec<Bucket> {
+        let mut inner = self.inner.lock();
+        let mut look = Vec::new();
+        for (bucket, seat) in &mut inner.seats {
+            if seat.shallow_until.is_some_and(|at| at <= now) {
+                seat.shallow_until = None;
+                look.push(*bucket);
+            }
+        }
+        look
+    }
+
+    /// When the listener has something to do by itself.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        let kept = self.options.times.linger;
+        let inner = self.inner.lock();
+        let times = inner.seats.values().flat_map(|s| [s.shallow_until, s.empty_since.map(|at| at + kept)]);
+        times.flatten().min()
+    }
+
+    /// The session is gone, and with it every lock (rule 11).
+    pub(crate) fn lost(&self, session: Session) {
+        let mut inner = self.inner.lock();
+        inner.session = session;
+        let Inner { seats, owed, .. } = &mut *inner;
+        for (bucket, seat) in seats {
+            if seat.held == Held::Bell {
+                owed.insert(*bucket);
+            }
+            seat.held = Held::Nothing;
+            seat.let_go = false;
+            seat.sit = false;
+            seat.shallow_until = None;
+            seat.empty_since = None;
+        }
+    }
+
+    /// LISTEN is committed. Returns the buckets whose reserves must be told (rule 11).
+    pub(crate) fn listening(&self) -> Vec<Bucket> {
+        let mut inner = self.inner.lock();
+        inner.session = Session::Listening;
+        std::mem::take(&mut inner.owed).into_iter().collect()
+    }
+
+    /// They could not be told.
+    pub(crate) fn owe(&self, buckets: Vec<Bucket>) {
+        self.inner.lock().owed.extend(buckets);
+    }
+
+    pub(crate) fn session(&self) -> Session {
+        self.inner.lock().session
+    }
+
+    /// Nobody can be rung for here any more, or again: leaves everything, or lets the pumps sit again.
+    pub(crate) fn set_useless(&self, useless: bool) {
+        let mut inner = self.inner.lock();
+        inner.session = if useless { Session::Useless } else { Session::Listening };
+        if useless {
+            inner.leave_all();
+        }
+    }
+
+    /// Rule 12: everything is left.
+    pub(crate) fn leave_all(&self) {
+        self.inner.lock().leave_all();
+        self.changed.raise();
+    }
+
+    /// Whatever is held for nobody is left at the next turn, not after a while.
+    pub(crate) fn hurry(&self) {
+        let kept = self.options.times.linger;
+        let mut inner = self.inner.lock();
+        for seat in inner.seats.values_mut() {
+            if let Some(at) = &mut seat.empty_since {
+                *at = at.checked_sub(kept).unwrap_or(*at);
+            }
+        }
+        drop(inner);
+        self.changed.raise();
+    }
+
+    /// Is anything held for nobody?
+    pub(crate) fn holds_for_nobody(&self) -> bool {
+        self.inner.lock().seats.values().any(|s| s.demand == 0 && s.held != Held::Nothing)
+    }
+
+    /// What is held now.
+    pub(crate) fn held(&self) -> Holding {
+        let inner = self.inner.lock();
+        let of = |wanted: fn(&Held) -> bool| {
+            inner.seats.iter().filter(|(_, s)| wanted(&s.held)).map(|(b, _)| b.0).collect()
+        };
+        Holding { sentinel: of(|h| *h == Held::Bell), reserve: of(|h| matches!(h, Held::Mark { .. })) }
+    }
+}

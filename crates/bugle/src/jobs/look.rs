@@ -1,0 +1,137 @@
+//! One look: claims for everybody who asks, with one statement.
+
+use super::{Claimed, JobId, Look, Receipt, Statements};
+use crate::{Error, crash};
+use chrono::{DateTime, Utc};
+use serde_json::value::RawValue;
+use sqlx::postgres::PgRow;
+use sqlx::postgres::types::PgInterval;
+use sqlx::types::Json;
+use sqlx::{FromRow as _, PgPool, Row as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What one consumer asks of one queue.
+pub(super) struct Ask {
+    pub(super) queue: i32,
+    pub(super) worker: Arc<str>,
+    pub(super) most: i32,
+    pub(super) lease: PgInterval,
+    /// Take back ended leases even if the look is full.
+    pub(super) sweep: bool,
+}
+
+/// The first row for each ask.
+#[derive(sqlx::FromRow)]
+struct Head {
+    ask: i32,
+    got: i32,
+    again_us: Option<i64>,
+    claimed_at: DateTime<Utc>,
+    inlined: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct Body {
+    lane: i16,
+    x: i64,
+    id: i64,
+    attempt: i16,
+    max_attempts: i16,
+    enqueued_at: DateTime<Utc>,
+    due_at: DateTime<Utc>,
+    kind: String,
+    key: Option<String>,
+    payload: Json<Box<RawValue>>,
+    until: DateTime<Utc>,
+}
+
+/// Looks for all asks: those of a queue stand together, and the queues ascend. An ask without a look was not served: those before it
+/// emptied the queue.
+///
+/// One round trip unless the bodies are large: those travel after the claim has committed, so that a slow client never holds the
+/// queue's lock.
+pub(super) async fn look(
+    pool: &PgPool,
+    statements: &Statements,
+    asks: &[Ask],
+) -> Result<Vec<Option<Look>>, Error> {
+    let tokens: Vec<i64> = asks.iter().map(|_| rand::random_range(1..i64::MAX)).collect();
+    let mut connection = pool.acquire().await.map_err(Error::connecting)?;
+    crash::point("claim.before_send");
+    let rows: Vec<PgRow> = sqlx::query(statements.look())
+        .bind(&tokens)
+        .bind(asks.iter().map(|a| a.queue).collect::<Vec<_>>())
+        .bind(asks.iter().map(|a| &*a.worker).collect::<Vec<_>>())
+        .bind(asks.iter().map(|a| a.most).collect::<Vec<_>>())
+        .bind(asks.iter().map(|a| a.lease).collect::<Vec<_>>())
+        .bind(asks.iter().map(|a| a.sweep).collect::<Vec<_>>())
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(Error::executing)?;
+    crash::point("claim.after_commit");
+    let mut looks: Vec<Option<Look>> = asks.iter().map(|_| None).collect();
+    let mut left_behind = Vec::new();
+    for row in rows {
+        if row.try_get::<Option<i64>, _>("id").map_err(Error::Answer)?.is_none() {
+            let head = Head::from_row(&row).map_err(Error::Answer)?;
+            let place = place(head.ask)?;
+            looks[place] = Some(head.look(tokens[place], asks[place].most));
+            if !head.inlined {
+                left_behind.push(place);
+            }
+            continue;
+        }
+        let place = place(row.try_get("ask").map_err(Error::Answer)?)?;
+        let body = Body::from_row(&row).map_err(Error::Answer)?;
+        if let Some(look) = &mut looks[place] {
+            look.jobs.push(body.claimed(tokens[place]));
+        }
+    }
+    for place in left_behind {
+        let bodies: Vec<Body> = sqlx::query_as(statements.bodies())
+            .bind(tokens[place])
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(Error::executing)?;
+        if let Some(look) = &mut looks[place] {
+            look.jobs = bodies.into_iter().map(|body| body.claimed(tokens[place])).collect();
+        }
+    }
+    crash::point("claim.after_bodies");
+    Ok(looks)
+}
+
+/// SQL counts from 1.
+fn place(ask: i32) -> Result<usize, Error> {
+    usize::try_from(ask - 1).map_err(|_| Error::Bug(format!("a look answered ask number {ask}")))
+}
+
+impl Head {
+    fn look(&self, token: i64, most: i32) -> Look {
+        Look {
+            token,
+            jobs: Vec::new(),
+            full: self.got >= most,
+            look_again_in: self.again_us.map(|us| Duration::from_micros(us.unsigned_abs())),
+            claimed_at: self.claimed_at,
+        }
+    }
+}
+
+impl Body {
+    fn claimed(self, token: i64) -> Claimed {
+        Claimed {
+            id: JobId(self.id),
+            kind: self.kind,
+            payload: self.payload.0,
+            attempt: self.attempt.unsigned_abs(),
+            max_attempts: self.max_attempts.unsigned_abs(),
+            enqueued_at: self.enqueued_at,
+            due_at: self.due_at,
+            key: self.key,
+            lease_until: self.until,
+            receipt: Receipt { lane: self.lane, x: self.x, id: self.id, token },
+        }
+    }
+}

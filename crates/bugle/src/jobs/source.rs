@@ -1,0 +1,101 @@
+//! Jobs as the wake engine sees them: how to look for them, and how to give them back.
+
+use super::look::{self, look};
+use super::settle::release;
+use super::{Look, Statements};
+use crate::Error;
+use bugle_wake::{Answer, Ask, Number, Source};
+use sqlx::PgPool;
+use sqlx::postgres::types::PgInterval;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a look may take to be answered.
+const LOOK_WITHIN: Duration = Duration::from_secs(30);
+/// A queue whose looks are all full never learns of ended leases: ask for them this often.
+const SWEEP_UNDER_LOAD: Duration = Duration::from_secs(1);
+
+/// Who asks, and for how long it wants the jobs.
+#[derive(Clone)]
+pub(crate) struct Want {
+    pub(super) worker: Arc<str>,
+    pub(super) lease: PgInterval,
+}
+
+pub(crate) struct JobSource {
+    pub(crate) pool: PgPool,
+    pub(crate) statements: Arc<Statements>,
+    /// Looks that found something.
+    pub(crate) finds: Arc<AtomicU64>,
+    /// When a look of a queue last had room left.
+    had_room: Mutex<HashMap<i32, Instant>>,
+}
+
+impl JobSource {
+    pub(crate) fn new(pool: PgPool, statements: Arc<Statements>) -> Self {
+        Self { pool, statements, finds: Arc::default(), had_room: Mutex::default() }
+    }
+
+    /// Must this look sweep although it may be full?
+    fn must_sweep(&self, queue: i32) -> bool {
+        let mut had_room = self.had_room.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = had_room.entry(queue).or_insert_with(Instant::now);
+        let overdue = at.elapsed() > SWEEP_UNDER_LOAD;
+        if overdue {
+            *at = Instant::now();
+        }
+        overdue
+    }
+
+    fn note_room(&self, queue: i32) {
+        self.had_room.lock().unwrap_or_else(PoisonError::into_inner).insert(queue, Instant::now());
+    }
+}
+
+impl Source for JobSource {
+    type Want = Want;
+    type Item = Look;
+    type Error = Error;
+
+    async fn look(&self, asks: Vec<Ask<Want>>) -> Result<Vec<Answer<Look>>, Error> {
+        let asks: Vec<look::Ask> = asks
+            .into_iter()
+            .map(|ask| look::Ask {
+                queue: ask.number.0,
+                worker: ask.want.worker,
+                most: i32::try_from(ask.most).unwrap_or(i32::MAX),
+                lease: ask.want.lease,
+                sweep: self.must_sweep(ask.number.0),
+            })
+            .collect();
+        let looks = tokio::time::timeout(LOOK_WITHIN, look(&self.pool, &self.statements, &asks)).await;
+        let looks = looks.unwrap_or_else(|_| Err(Error::timed_out()))?;
+        Ok(looks.into_iter().zip(asks).map(|(look, ask)| self.answer(look, &ask)).collect())
+    }
+
+    async fn hand_back(&self, number: Number, look: Look) {
+        let receipts: Vec<_> = look.jobs.iter().map(|job| job.receipt).collect();
+        // Whatever is not given back here comes back when its lease ends.
+        if let Err(error) = release(&self.pool, &self.statements, number.0, &receipts, &[look.token]).await {
+            tracing::warn!(%error, jobs = receipts.len(), "jobs could not be given back");
+        }
+    }
+}
+
+impl JobSource {
+    fn answer(&self, look: Option<Look>, ask: &look::Ask) -> Answer<Look> {
+        let Some(look) = look else { return Answer::default() };
+        if !look.jobs.is_empty() {
+            self.finds.fetch_add(1, Ordering::Relaxed);
+        }
+        if !look.full {
+            self.note_room(ask.queue);
+        }
+        let again = look.look_again_in;
+        let taken =
+            if look.full { ask.most.unsigned_abs() } else { u32::try_from(look.jobs.len()).unwrap_or(0) };
+        Answer { item: (!look.jobs.is_empty()).then_some(look), taken, again }
+    }
+}

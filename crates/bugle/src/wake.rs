@@ -1,0 +1,52 @@
+//! The wake engine as Bugle uses it: one node per handle, one pump per kind of work.
+
+use crate::bugle::Options;
+use crate::jobs::sweep::Sweeper;
+use crate::jobs::{JobSource, Statements};
+use crate::name::QueueName;
+use bugle_wake::{Node, Number, Place, Pump};
+use sqlx::PgPool;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub(crate) struct Wake {
+    pub(crate) node: Node,
+    pub(crate) jobs: Pump<JobSource>,
+    /// The queues that were used through this handle: an enqueue knows a name, a ring a number.
+    numbers: Mutex<HashMap<QueueName, Number>>,
+}
+
+impl Wake {
+    pub(crate) fn start(pool: &PgPool, options: &Options, statements: &Arc<Statements>) -> Self {
+        let place = Place {
+            pool: pool.clone(),
+            listener: options.listener.clone().unwrap_or_else(|| (*pool.connect_options()).clone()),
+            statements: bugle_wake::Statements::new(|sql| options.schema.place_in(sql)),
+            node: node_name(),
+        };
+        let node = Node::start(options.wake.clone(), place);
+        let source = JobSource::new(pool.clone(), statements.clone());
+        let sweeper = Sweeper::new(pool.clone(), statements.clone(), source.finds.clone());
+        let jobs = node.pump(source);
+        sweeper.beat();
+        node.on_heartbeat(move || sweeper.beat());
+        Self { node, jobs, numbers: Mutex::default() }
+    }
+
+    pub(crate) fn remember(&self, name: &QueueName, number: i32) {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), Number(number));
+    }
+
+    pub(crate) fn local(&self, name: &QueueName) {
+        let number = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied();
+        if let Some(number) = number {
+            self.node.local(number);
+        }
+    }
+}
+
+/// Host, process and something random: unique even when a container always has the same host name and process number.
+pub(crate) fn node_name() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{host}:{}:{:04x}", std::process::id(), rand::random::<u16>())
+}
