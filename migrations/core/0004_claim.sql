@@ -254,8 +254,10 @@ BEGIN
     ask := i;
     got := coalesce(c.got, 0);
     claimed_at := coalesce(c.claimed_at, clock_timestamp());
+    -- Rounded up: never early. NULL when nothing is known (greatest() alone would make that zero).
     again_us := CASE WHEN c.got IS NULL THEN 2000
-      ELSE ceil(extract(epoch FROM greatest(least(c.next_due, c.next_expiry) - clock_timestamp(), interval '0')) * 1000000) END;
+      WHEN coalesce(c.next_due, c.next_expiry) IS NOT NULL
+      THEN ceil(extract(epoch FROM greatest(least(c.next_due, c.next_expiry) - clock_timestamp(), interval '0')) * 1000000) END;
     IF got < p_n[i] THEN
       empty_queue := p_queue[i];
     END IF;

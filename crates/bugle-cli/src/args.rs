@@ -1,6 +1,8 @@
 //! What may be typed.
 
-use crate::commands::{bench, completions, demo, doctor, enqueue, job, migrate, namespace, queue, work};
+use crate::commands::{
+    bench, completions, config, demo, doctor, enqueue, job, migrate, namespace, queue, wake, work,
+};
 use crate::output::Output;
 use bugle::name::{NamespaceName, SchemaName};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -40,6 +42,12 @@ pub(crate) struct Global {
     /// The database, as postgres://user:password@host:port/database [env: BUGLE_DATABASE_URL, then DATABASE_URL]
     #[arg(long, global = true, value_name = "URL", conflicts_with_all = ["data_dir", "ephemeral"])]
     pub(crate) database_url: Option<String>,
+    /// Where the listener connects, straight to the server; needed behind a pooler in transaction mode [env: BUGLE_LISTENER_URL]
+    #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
+    pub(crate) listener_url: Option<String>,
+    /// An option of the wake engine, as NAME=VALUE; `bugle config show` lists them [env: BUGLE_WAKE, separated by commas]
+    #[arg(long = "wake", global = true, value_name = "NAME=VALUE", hide_short_help = true)]
+    pub(crate) wake: Vec<String>,
     /// Run a private PostgreSQL in this folder, or join the one that runs there [default: bugle/postgres in the data home]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -82,9 +90,15 @@ pub(crate) enum Command {
     /// Look at jobs; try them again or cancel them
     #[command(subcommand)]
     Job(job::Command),
-    /// Look at queues
+    /// Look at queues, and set how their waiters are woken
     #[command(subcommand)]
     Queue(queue::Command),
+    /// See who sleeps, who is rung for, and what becomes due next
+    #[command(subcommand)]
+    Wake(wake::Command),
+    /// See every option with its value
+    #[command(subcommand)]
+    Config(config::Command),
     /// Make and list namespaces
     #[command(subcommand)]
     Namespace(namespace::Command),

@@ -1,6 +1,7 @@
 //! Where the data is: the database that was named, or a private one.
 
 use crate::args::Global;
+use crate::commands::config;
 use crate::failure::Failure;
 use bugle::pg::connect;
 use bugle::pg::embedded::{self, Embedded, Server, Stay};
@@ -31,6 +32,8 @@ pub(crate) struct Place {
     embedded: Option<Embedded>,
     /// Closed before the server stops, which would otherwise cut them off.
     pools: Mutex<Vec<PgPool>>,
+    /// Their engines are stopped before that.
+    bugles: Mutex<Vec<Bugle>>,
 }
 
 impl Place {
@@ -60,7 +63,14 @@ impl Place {
     }
 
     fn new(global: &Global, connect: PgConnectOptions, url: String, embedded: Option<Embedded>) -> Self {
-        Self { global: global.clone(), connect, url, embedded, pools: Mutex::default() }
+        Self {
+            global: global.clone(),
+            connect,
+            url,
+            embedded,
+            pools: Mutex::default(),
+            bugles: Mutex::default(),
+        }
     }
 
     /// The address, for another process. It holds the password: never on a command line.
@@ -99,8 +109,15 @@ impl Place {
             schema: self.global.schema.clone(),
             namespace: self.global.namespace.clone(),
             migrate: if self.global.no_migrate { Policy::Verify } else { Policy::Apply },
+            wake: config::wake_options(&self.global)?,
+            listener: listener_url(&self.global)
+                .map(|url| connect::Options::parse(&url))
+                .transpose()?
+                .map(|o| o.connect),
         };
-        Ok(Bugle::new(pool, options).await?)
+        let bugle = Bugle::new(pool, options).await?;
+        self.bugles.lock().unwrap_or_else(PoisonError::into_inner).push(bugle.clone());
+        Ok(bugle)
     }
 
     /// A pool alone, for commands that look at a schema which may not be there.
@@ -159,6 +176,9 @@ impl Place {
 
     /// Ends the connections, and the private server if this process started it.
     pub(crate) async fn close(self, wait_for_guests: bool) -> Result<(), Failure> {
+        for bugle in self.bugles.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            let _ = tokio::time::timeout(POOL_PATIENCE, bugle.close()).await;
+        }
         for pool in self.pools.into_inner().unwrap_or_else(PoisonError::into_inner) {
             // A statement that was cut short may keep its connection busy: not for long.
             let _ = tokio::time::timeout(POOL_PATIENCE, pool.close()).await;
@@ -175,6 +195,14 @@ impl Place {
 /// This program as it was typed: it need not be on the PATH.
 fn typed_name() -> String {
     std::env::args().next().unwrap_or_else(|| "bugle".to_owned())
+}
+
+fn listener_url(global: &Global) -> Option<String> {
+    global
+        .listener_url
+        .clone()
+        .or_else(|| std::env::var("BUGLE_LISTENER_URL").ok())
+        .filter(|url| !url.is_empty())
 }
 
 /// What was typed goes before what the environment says; a folder that was typed as well.

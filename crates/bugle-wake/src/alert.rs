@@ -13,6 +13,12 @@ pub enum Policy {
 }
 
 impl Policy {
+    /// The policy of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::OnFault, Self::OnWake].into_iter().find(|policy| policy.as_str() == name)
+    }
+
     /// Its name.
     #[must_use]
     pub fn as_str(self) -> &'static str {

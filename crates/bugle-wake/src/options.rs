@@ -16,6 +16,15 @@ macro_rules! options {
         }
 
         impl Times {
+            /// Sets one by its name; false when there is none of that name.
+            pub fn set(&mut self, name: &str, time: Duration) -> bool {
+                match name {
+                    $(stringify!($name) => self.$name = time,)*
+                    _ => return false,
+                }
+                true
+            }
+
             /// Name, value and meaning of each.
             #[must_use]
             pub fn table(&self) -> Vec<(&'static str, Duration, String)> {

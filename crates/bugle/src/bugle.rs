@@ -85,6 +85,15 @@ impl Bugle {
         inner.wake.get_or_init(|| Wake::start(&inner.pool, &inner.options, &inner.statements))
     }
 
+    /// Stops the wake engine and closes the pool: what was claimed and not taken is handed back, and sleeping peers are told.
+    /// Without it all that happens when the last handle is dropped, in the background.
+    pub async fn close(&self) {
+        if let Some(node) = self.node() {
+            node.stop().await;
+        }
+        self.pool().close().await;
+    }
+
     /// The wake engine, if anything has waited yet.
     #[must_use]
     pub fn node(&self) -> Option<&bugle_wake::Node> {

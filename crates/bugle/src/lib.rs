@@ -9,6 +9,7 @@ pub mod pg;
 mod wake;
 
 pub use bugle::{Bugle, Options};
-pub use bugle_wake::{Mode, Node};
+pub use bugle_wake as wake_engine;
+pub use bugle_wake::Mode;
 pub use error::{Error, Outcome};
 pub use jobs::{Ctx, Job, JobId, Priority, Verdict, Worker};

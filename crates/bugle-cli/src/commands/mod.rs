@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
@@ -9,6 +10,7 @@ pub(crate) mod job;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
 pub(crate) mod queue;
+pub(crate) mod wake;
 pub(crate) mod work;
 
 use crate::args::{Cli, Command, Global};
@@ -25,6 +27,7 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
     match command {
         // No database.
         Command::Completions(args) => completions::run(&args, output),
+        Command::Config(config::Command::Show) => config::show(&global, output),
         Command::Migrate(migrate::Command::Sql) => migrate::sql(&global, output),
         // Long ones, which stop in their own way.
         Command::Demo(args) => demo::run(&args, &global, output).await,
@@ -41,8 +44,11 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Namespace(command) => {
             on_place(&global, async |place| namespace::run(&command, place, output).await).await
         }
-        Command::Queue(queue::Command::Ls) => {
-            on_place(&global, async |place| queue::list(place, output).await).await
+        Command::Queue(command) => {
+            on_place(&global, async |place| queue::run(&command, place, output).await).await
+        }
+        Command::Wake(wake::Command::Status) => {
+            on_place(&global, async |place| wake::status(&global, place, output).await).await
         }
         Command::Migrate(migrate::Command::Up) => {
             on_place(&global, async |place| migrate::up(&global, place, output).await).await

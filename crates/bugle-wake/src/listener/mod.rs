@@ -141,7 +141,7 @@ impl Listener<'_> {
                 biased;
                 heard = self.session.hear() => match heard {
                     Heard::Payload(payload) => self.hear(&payload),
-                    Heard::Lost => return Err(sqlx::Error::WorkerCrashed),
+                    Heard::Lost => return Err(std::io::Error::from(std::io::ErrorKind::ConnectionAborted).into()),
                 },
                 () = self.shared.seats.changed.raised() => {}
                 () = tokio::time::sleep_until(until.into()) => {}

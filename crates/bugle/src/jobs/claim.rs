@@ -104,9 +104,9 @@ impl Queue {
         lease: Duration,
         wait: Duration,
     ) -> Result<Option<Look>, Error> {
-        let want = Want { worker: worker.into(), lease: check_lease(lease)? };
+        let asked = Want { worker: worker.into(), lease: check_lease(lease)? };
         let most = check_most(most)?.unsigned_abs();
-        let intention = self.wake().jobs.once(Number(self.number), want, most)?;
+        let intention = self.wake().jobs.once(Number(self.number), asked, most)?;
         Ok(tokio::time::timeout(wait, intention.next()).await.ok().flatten())
     }
 

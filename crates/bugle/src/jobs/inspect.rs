@@ -105,6 +105,8 @@ pub struct FailedAttempt {
 pub struct QueueRow {
     /// Its name.
     pub name: String,
+    /// How its waiters are woken.
+    pub mode: String,
     /// Jobs that wait for their time.
     pub scheduled: i64,
     /// Jobs that may be claimed.

@@ -65,7 +65,8 @@ async fn nothing_is_lost_and_nothing_is_handed_out_twice() {
     let mut claimers = JoinSet::new();
     for i in 0..4 {
         let session = f.session().await;
-        let abort = f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{20}', '{1 minute}', '{f}')").unwrap().0;
+        let abort =
+            f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{20}', '{1 minute}', '{f}')").unwrap().0;
         let rng = StdRng::seed_from_u64(seed + 100 + i);
         claimers.spawn(consume(f.queue.clone(), session, abort, rng, book.clone(), drained.clone()));
     }

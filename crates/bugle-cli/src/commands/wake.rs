@@ -1,0 +1,140 @@
+//! `bugle wake`: who sleeps, who is rung for, and what becomes due next. Read from PostgreSQL's own lists of locks and sessions: nodes
+//! store nothing about themselves.
+
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::output::{Align, Output, Table};
+use crate::place::Place;
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use sqlx::{AssertSqlSafe, PgPool};
+
+/// Looking at the wake engine.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List the nodes with their seats, and the queues with their modes and next due times
+    #[command(after_help = HELP)]
+    Status,
+}
+
+const HELP: &str = "\
+A node is a Bugle process that waits for work. Of the nodes that sleep, one is the sentinel of a queue's bucket: producers
+ring for it, and all hear. The others are its reserves. A node that is awake holds no seat, and nobody rings for it.";
+
+#[derive(Serialize, sqlx::FromRow)]
+struct NodeRow {
+    node: String,
+    pid: i32,
+    alert: bool,
+    connected_at: DateTime<Utc>,
+    sentinel: Vec<i32>,
+    reserve: Vec<i32>,
+}
+
+#[derive(Serialize, sqlx::FromRow)]
+struct QueueRow {
+    namespace: String,
+    queue: String,
+    mode: String,
+    bucket: i32,
+    sentinel: Option<String>,
+    reserves: i64,
+    next_due: Option<DateTime<Utc>>,
+    next_lease_end: Option<DateTime<Utc>>,
+}
+
+#[derive(Serialize)]
+struct Status {
+    nodes: Vec<NodeRow>,
+    queues: Vec<QueueRow>,
+    /// How full PostgreSQL's queue of notifications is: 0 to 1.
+    notify_usage: f64,
+}
+
+pub(crate) async fn status(global: &Global, place: &Place, output: Output) -> Result<Exit, Failure> {
+    let pool = place.bugle(2).await?.pool().clone();
+    let status = Status {
+        nodes: rows(&pool, global, include_str!("sql/wake_nodes.sql")).await?,
+        queues: rows(&pool, global, include_str!("sql/wake_queues.sql")).await?,
+        notify_usage: sqlx::query_scalar("SELECT pg_notification_queue_usage()").fetch_one(&pool).await?,
+    };
+    if output.is_json() {
+        output.json(&status)?;
+        return Ok(Exit::Ok);
+    }
+    if status.nodes.is_empty() {
+        output.line("no node listens: start a worker, or they poll")?;
+    } else {
+        output.text(&nodes(&status.nodes, output).render())?;
+    }
+    output.line("")?;
+    output.text(&queues(&status.queues, output).render())?;
+    Ok(Exit::Ok)
+}
+
+fn nodes(rows: &[NodeRow], output: Output) -> Table {
+    let (left, right) = (|name| (name, Align::Left), |name| (name, Align::Right));
+    let columns = [
+        left("node"),
+        right("pid"),
+        left("connected"),
+        left("alert"),
+        left("sentinel of"),
+        left("reserve of"),
+    ];
+    let mut table = Table::new(&columns);
+    for row in rows {
+        table.row([
+            row.node.clone(),
+            row.pid.to_string(),
+            output.moment(row.connected_at),
+            if row.alert { "ALERT" } else { "-" }.to_owned(),
+            buckets(&row.sentinel),
+            buckets(&row.reserve),
+        ]);
+    }
+    table
+}
+
+fn queues(rows: &[QueueRow], output: Output) -> Table {
+    let (left, right) = (|name| (name, Align::Left), |name| (name, Align::Right));
+    let columns = [
+        left("namespace"),
+        left("queue"),
+        left("mode"),
+        right("bucket"),
+        left("sentinel"),
+        right("reserves"),
+        left("next due"),
+        left("next lease end"),
+    ];
+    let mut table = Table::new(&columns);
+    for row in rows {
+        table.row([
+            row.namespace.clone(),
+            row.queue.clone(),
+            row.mode.clone(),
+            row.bucket.to_string(),
+            row.sentinel.clone().unwrap_or_else(|| "-".to_owned()),
+            row.reserves.to_string(),
+            output.moment_or_dash(row.next_due),
+            output.moment_or_dash(row.next_lease_end),
+        ]);
+    }
+    table
+}
+
+fn buckets(numbers: &[i32]) -> String {
+    match numbers {
+        [] => "-".to_owned(),
+        _ => numbers.iter().map(i32::to_string).collect::<Vec<_>>().join(" "),
+    }
+}
+
+async fn rows<T>(pool: &PgPool, global: &Global, sql: &str) -> Result<Vec<T>, Failure>
+where
+    T: Send + Unpin + for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow>,
+{
+    Ok(sqlx::query_as(AssertSqlSafe(global.schema.place_in(sql))).fetch_all(pool).await?)
+}
