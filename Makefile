@@ -22,12 +22,12 @@ check: ## Format, lints, docs, licences and sources of dependencies
 
 .PHONY: test-pg
 test-pg: ## Run every suite on another PostgreSQL: make test-pg PG=14|16|17|18
-	@scripts/setup
+	@scripts/setup tests
 	@scripts/test-pg $(or $(PG),$(error say which version: make test-pg PG=17)) --workspace
 
 .PHONY: chaos
 chaos: ## The long form of the fault matrix and the stress test (FOR=60 seconds each row, some 6 minutes)
-	@scripts/setup
+	@scripts/setup tests
 	@BUGLE_CHAOS_SECONDS=$(or $(FOR),60) BUGLE_STRESS_SECONDS=$(or $(FOR),60) scripts/suites long
 
 .PHONY: bench

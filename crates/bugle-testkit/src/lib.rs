@@ -2,5 +2,6 @@
 pub mod chaos;
 pub mod checker;
 pub mod history;
+pub mod pgbouncer;
 pub mod postgres;
 pub mod proxy;

@@ -28,6 +28,25 @@ pub enum Within {
     Transaction,
 }
 
+/// When a job is to be due, by the database's clock.
+#[derive(Debug, Clone, Copy)]
+pub enum Due {
+    /// At this moment.
+    At(DateTime<Utc>),
+    /// So long after the database has got the call, which it has not yet at the moment given.
+    After(Duration, DateTime<Utc>),
+}
+
+impl Due {
+    /// The moment before which no job may be handed out.
+    fn earliest(self) -> DateTime<Utc> {
+        match self {
+            Self::At(due) => due,
+            Self::After(delay, from) => from + delay,
+        }
+    }
+}
+
 impl Recorded {
     /// Calls by `who` on the queue `queue`.
     pub async fn new(bugle: Bugle, queue: &str, recorder: RecorderClient, who: &str) -> anyhow::Result<Self> {
@@ -39,11 +58,11 @@ impl Recorded {
         self.recorder.invoke(Event::new(&self.who, op).queue(self.queue.name().as_str()).items(items))
     }
 
-    /// Enqueues one job per mark, all due at `due`.
+    /// Enqueues one job per mark, all due at once.
     pub async fn enqueue(
         &self,
         marks: &[u64],
-        due: Option<DateTime<Utc>>,
+        due: Option<Due>,
         max_attempts: u16,
         within: Within,
     ) -> anyhow::Result<Vec<JobId>> {
@@ -51,7 +70,7 @@ impl Recorded {
             .iter()
             .map(|mark| Item {
                 mark: Some(*mark),
-                due,
+                due: due.map(Due::earliest),
                 max_attempts: Some(max_attempts.into()),
                 ..Item::default()
             })
@@ -60,9 +79,11 @@ impl Recorded {
         let payloads = marks.iter().map(|mark| payload(*mark)).collect::<Result<_, _>>()?;
         let mut jobs =
             self.bugle.enqueue_many_raw(self.queue.name().as_str(), "k", payloads).max_attempts(max_attempts);
-        if let Some(due) = due {
-            jobs = jobs.due_at(due);
-        }
+        jobs = match due {
+            None => jobs,
+            Some(Due::At(due)) => jobs.due_at(due),
+            Some(Due::After(delay, _)) => jobs.delay(delay),
+        };
         let answer = match within {
             Within::Call => jobs.send().await,
             Within::Transaction => self.in_transaction(jobs).await?,
@@ -74,6 +95,11 @@ impl Recorded {
             }
             Err(error) => not_done(&call, &error).map(|()| Vec::new()),
         }
+    }
+
+    /// What time it is for the database. `None` = it does not answer.
+    pub async fn db_now(&self) -> Option<DateTime<Utc>> {
+        sqlx::query_scalar("SELECT clock_timestamp()").fetch_one(self.bugle.pool()).await.ok()
     }
 
     /// The caller's own transaction: only its commit can be unknown.

@@ -6,12 +6,14 @@
 mod books;
 pub mod broken;
 mod calls;
+mod clock;
 mod node;
 mod producer;
 mod run;
 mod worker;
 
 pub use books::read as read_books;
-pub use calls::Recorded;
-pub use node::{Config, Node, Role, main as node_main};
+pub use calls::{Due, Recorded, Within};
+pub use clock::Clock;
+pub use node::{Config, Flaw, Node, Role, main as node_main};
 pub use run::{Run, seconds, seed};

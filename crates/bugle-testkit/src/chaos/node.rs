@@ -1,16 +1,18 @@
 //! A producer or a worker in a process of its own, so that it can be killed.
 
 use super::calls::Recorded;
+use super::clock::Clock;
 use super::{producer, worker};
 use crate::history::RecorderClient;
 use anyhow::Context as _;
 use bugle::Bugle;
 use bugle::name::SchemaName;
 use bugle::pg::migrate::Policy;
+use chrono::Utc;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use sqlx::postgres::PgPoolOptions;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -57,19 +59,37 @@ pub struct Node {
     /// Its name in the history.
     pub who: String,
     child: Child,
+    clock: Option<Clock>,
+}
+
+/// What is wrong with a node from its start.
+#[derive(Debug, Default)]
+pub struct Flaw<'a> {
+    /// It dies there.
+    pub crash_point: Option<&'a str>,
+    /// Its wall clock is this one.
+    pub clock: Option<Clock>,
 }
 
 impl Node {
-    /// Starts one; `crash_point` makes it die there.
-    pub fn start(program: &str, config: &Config, crash_point: Option<&str>) -> anyhow::Result<Self> {
+    /// Starts one.
+    pub fn start(program: &str, config: &Config, flaw: Flaw<'_>) -> anyhow::Result<Self> {
         let mut command = Command::new(program);
         command.arg(serde_json::to_string(config)?).stdin(Stdio::piped());
-        if let Some(point) = crash_point {
+        if let Some(point) = flaw.crash_point {
             // Dying on purpose: its last words would only confuse.
             command.env("BUGLE_CRASH_POINT", point).stderr(Stdio::null());
         }
+        if let Some(clock) = &flaw.clock {
+            clock.give_to(&mut command);
+        }
         let child = command.spawn().with_context(|| format!("starting {program}"))?;
-        Ok(Self { who: config.who.clone(), child })
+        Ok(Self { who: config.who.clone(), child, clock: flaw.clock })
+    }
+
+    /// Its wall clock, if it was given one.
+    pub fn clock(&self) -> anyhow::Result<&Clock> {
+        self.clock.as_ref().with_context(|| format!("{} has the machine's clock", self.who))
     }
 
     /// Sends a signal.
@@ -108,12 +128,18 @@ impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if self.clock.is_some() {
+            Clock::clean_up_after(self.child.id());
+        }
     }
 }
 
 /// The whole of the program `chaos-node`.
 pub async fn main() -> anyhow::Result<()> {
     let config = std::env::args().nth(1).context("the configuration is missing")?;
+    if config == "tell-the-time" {
+        return tell_the_time();
+    }
     let config: Config = serde_json::from_str(&config)?;
     let stop = CancellationToken::new();
     // A thread of its own: tokio's standard input would keep the process from ending.
@@ -126,6 +152,16 @@ pub async fn main() -> anyhow::Result<()> {
         }
     });
     work(&config, &stop).await
+}
+
+/// For each line that comes in, what this process thinks: wall clock and time since its start, in milliseconds.
+fn tell_the_time() -> anyhow::Result<()> {
+    let begun = Instant::now();
+    for _ in std::io::stdin().lines() {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{} {}", Utc::now().timestamp_millis(), begun.elapsed().as_millis())?;
+    }
+    Ok(())
 }
 
 async fn work(config: &Config, stop: &CancellationToken) -> anyhow::Result<()> {

@@ -1,11 +1,11 @@
 //! A producer: enqueues in every way there is, cancels now and then, never stops by itself.
 
-use super::calls::{Recorded, Within};
+use super::calls::{Due, Recorded, Within};
 use bugle::JobId;
-use chrono::{TimeDelta, Utc};
+use chrono::{DateTime, Utc};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Most jobs that wait; beyond it the producer waits too, so that a run can be drained in time.
@@ -18,6 +18,7 @@ pub(super) async fn run(
     seed: u64,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
+    let Some(clock) = DbClock::read(&client, stop).await else { return Ok(()) };
     let mut rng = StdRng::seed_from_u64(seed);
     let mut mark = u64::from(number) << 32;
     let mut mine: Vec<JobId> = Vec::new();
@@ -44,9 +45,7 @@ pub(super) async fn run(
             way @ 4..=8 => {
                 let n = rng.random_range(1..=10);
                 let within = if way < 6 { Within::Transaction } else { Within::Call };
-                let due = rng
-                    .random_bool(0.3)
-                    .then(|| Utc::now() + TimeDelta::milliseconds(rng.random_range(0..300)));
+                let due = rng.random_bool(0.3).then(|| clock.later(&mut rng));
                 mine.extend(client.enqueue(&next(n), due, max_attempts, within).await?);
             }
             _ => {
@@ -64,4 +63,31 @@ pub(super) async fn run(
         }
     }
     Ok(())
+}
+
+/// The database's clock, looked at once: this node's own may be wrong, and a look for each job would keep it from
+/// writing at the very moment when the server goes away.
+struct DbClock {
+    read: DateTime<Utc>,
+    at: Instant,
+}
+
+impl DbClock {
+    /// `None`: told to stop before there was an answer.
+    async fn read(client: &Recorded, stop: &CancellationToken) -> Option<Self> {
+        while !stop.is_cancelled() {
+            if let Some(read) = client.db_now().await {
+                return Some(Self { read, at: Instant::now() });
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await; // the server may be down just now
+        }
+        None
+    }
+
+    /// A while from now.
+    fn later(&self, rng: &mut StdRng) -> Due {
+        let now = self.read + self.at.elapsed();
+        let wait = Duration::from_millis(rng.random_range(0..300));
+        if rng.random_bool(0.5) { Due::At(now + wait) } else { Due::After(wait, now) }
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::books;
 use super::calls::Recorded;
-use super::node::{Config, Node, Role};
+use super::clock::Clock;
+use super::node::{Config, Flaw, Node, Role};
 use super::worker::POLL;
 use crate::checker::{Limits, Report, check};
 use crate::history::{Recorder, RecorderClient};
@@ -74,16 +75,20 @@ impl Run {
 
     /// Starts a node on the database at `url`.
     pub fn node(&mut self, role: Role, url: &str) -> anyhow::Result<Node> {
-        self.node_that_dies(role, url, None)
+        self.start(role, url, Flaw::default())
     }
 
     /// The same, but it dies at a crash point.
-    pub fn node_that_dies(
-        &mut self,
-        role: Role,
-        url: &str,
-        crash_point: Option<&str>,
-    ) -> anyhow::Result<Node> {
+    pub fn node_that_dies(&mut self, role: Role, url: &str, crash_point: &str) -> anyhow::Result<Node> {
+        self.start(role, url, Flaw { crash_point: Some(crash_point), ..Flaw::default() })
+    }
+
+    /// The same, but its wall clock is off by `offset`; see [`Clock`].
+    pub fn node_with_clock(&mut self, role: Role, url: &str, offset: &str) -> anyhow::Result<Node> {
+        self.start(role, url, Flaw { clock: Some(Clock::new(offset)?), ..Flaw::default() })
+    }
+
+    fn start(&mut self, role: Role, url: &str, flaw: Flaw<'_>) -> anyhow::Result<Node> {
         self.started += 1;
         let config = Config {
             role,
@@ -96,7 +101,7 @@ impl Run {
             lease_ms: u64::try_from(self.limits.lease.as_millis())?,
             seed: self.seed.wrapping_add(self.started.into()),
         };
-        Node::start(self.program, &config, crash_point)
+        Node::start(self.program, &config, flaw)
     }
 
     /// A client in this process, on `bugle`, which may go through a proxy.

@@ -46,6 +46,7 @@ impl Faults<'_> {
         let mut times: Vec<_> = self
             .windows
             .iter()
+            .filter(|window| window.kind.excuses_delay())
             .map(|window| {
                 let end_t = window.end.map_or(healed_t.max(window.begin_t), |(_, t)| t);
                 (window.begin_t, end_t.saturating_add(grace_ns))

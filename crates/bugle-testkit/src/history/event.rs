@@ -61,6 +61,8 @@ pub enum FaultKind {
     Cut,
     /// The connection was slowed down.
     Slow,
+    /// The wall clock of a process of ours went elsewhere; the victim is its `who`.
+    ClockJumped,
     /// Not a fault: from here on nothing is broken any more.
     Heal,
     /// Any other, by name.
@@ -75,6 +77,12 @@ impl FaultKind {
     pub fn loses_unflushed_commits(&self) -> bool {
         matches!(self, Self::ServerCrash | Self::BackendKilled)
     }
+
+    /// Whether work may be slow while it lasts. Nobody's work depends on his wall clock.
+    #[must_use]
+    pub fn excuses_delay(&self) -> bool {
+        !matches!(self, Self::ClockJumped)
+    }
 }
 
 impl fmt::Display for FaultKind {
@@ -88,6 +96,7 @@ impl fmt::Display for FaultKind {
             Self::CutAfterCommit => "cut_after_commit",
             Self::Cut => "cut",
             Self::Slow => "slow",
+            Self::ClockJumped => "clock_jumped",
             Self::Heal => "heal",
             Self::Other(name) => name,
         };

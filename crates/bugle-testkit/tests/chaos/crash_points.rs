@@ -17,7 +17,7 @@ async fn row_2_dying_at_any_crash_point_loses_nothing() {
     let mut dying = Vec::new();
     for point in crash::POINTS {
         let role = if point.starts_with("enqueue") { Role::Producer } else { Role::Worker };
-        let node = run.node_that_dies(role, db.url(), Some(point)).unwrap();
+        let node = run.node_that_dies(role, db.url(), point).unwrap();
         let window = nemesis.fault(FaultKind::Killed, Some(&node.who)).unwrap();
         dying.push((point, node, window));
     }

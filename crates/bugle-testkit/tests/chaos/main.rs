@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests are tests
 
 mod broken;
+mod clocks;
 mod crash_points;
 mod keys;
 mod place;

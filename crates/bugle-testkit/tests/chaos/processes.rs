@@ -1,6 +1,6 @@
-//! Rows 1 and 4: workers and producers that die, and workers that stand still past their lease.
+//! Rows 1, 4 and 5: nodes that die, and nodes that stand still past their leases, one at a time or all at once.
 use crate::place::{LEASE, Nodes, again_and_again, demand, replace, shared_run};
-use bugle_testkit::chaos::{Role, seconds};
+use bugle_testkit::chaos::{Due, Role, Within, seconds};
 use bugle_testkit::history::FaultKind;
 use rustix::process::Signal;
 use std::time::Duration;
@@ -43,5 +43,40 @@ async fn row_4_a_worker_that_wakes_after_its_lease_is_refused() {
     let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
     // A process that stands still answers late, not doubtfully: no unknowns are asked for here.
     demand(&report, &FaultKind::Paused, 1, 0);
+    assert!(report.counts.redeliveries > 0);
+}
+
+/// Jobs that become due while everything stands still.
+const OVERDUE: usize = 20;
+
+#[tokio::test]
+async fn row_5_after_a_standstill_old_tokens_are_refused_and_overdue_jobs_run_once() {
+    let (db, mut run) = shared_run().await;
+    let nodes = Nodes::start(&mut run, db.url(), 2, 3);
+    let nemesis = run.nemesis();
+    let scheduler = run.client(run.bugle.clone(), "scheduler").await.unwrap();
+    let mut marks = (1_u64 << 60)..; // beyond those of all producers
+    again_and_again(seconds(4), Duration::from_millis(600), async || {
+        let now = scheduler.db_now().await.unwrap();
+        let due = Some(Due::After(LEASE, now));
+        let some: Vec<u64> = marks.by_ref().take(OVERDUE).collect();
+        scheduler.enqueue(&some, due, 20, Within::Call).await.unwrap();
+        let all = || nodes.producers.iter().chain(&nodes.workers);
+        let windows: Vec<_> =
+            all().map(|node| nemesis.fault(FaultKind::Paused, Some(&node.who)).unwrap()).collect();
+        all().for_each(|node| node.signal(Signal::STOP).unwrap());
+        tokio::time::sleep(LEASE * 4).await;
+        let overdue = db.sql("SELECT count(*) FROM bugle.due WHERE due_at <= clock_timestamp()").unwrap();
+        let overdue: i64 = sqlx::query_scalar(overdue).fetch_one(db.pool()).await.unwrap();
+        assert!(overdue >= i64::try_from(OVERDUE).unwrap(), "only {overdue} jobs are overdue");
+        // All at once: whoever is first takes what the others still believe to hold.
+        all().for_each(|node| node.signal(Signal::CONT).unwrap());
+        for window in windows {
+            window.end().unwrap();
+        }
+    })
+    .await;
+    let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
+    demand(&report, &FaultKind::Paused, 5, 0);
     assert!(report.counts.redeliveries > 0);
 }

@@ -52,6 +52,17 @@ fn a_slow_pick_up_is_excused_by_a_fault_near_it() {
 }
 
 #[test]
+fn a_clock_that_jumps_excuses_no_slow_pick_up() {
+    let mut s = Script::new();
+    let open = s.begin_claim("w1#1");
+    s.enqueue(7);
+    s.fault(FaultKind::ClockJumped, Some("w1#1"));
+    s.wait_ms(2001);
+    s.end_claim(&open, "w1#1", hand_out(7, 10, 1));
+    s.is_red_by(Rule::I11);
+}
+
+#[test]
 fn a_job_that_waits_while_nobody_asks_is_not_slow() {
     let mut s = Script::new();
     s.enqueue(7);

@@ -1,0 +1,182 @@
+//! A real pgbouncer: that it is in transaction mode, and that Bugle works through it.
+
+#![allow(clippy::unwrap_used)] // clippy sees no test in a helper
+
+use bugle::pg::migrate::Policy;
+use bugle::{Bugle, Ctx};
+use bugle_testkit::pgbouncer::PgBouncer;
+use bugle_testkit::postgres::{TestDb, URL_VARIABLE};
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use sqlx::{Connection as _, PgConnection, PgPool};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+async fn place(server_connections: u32) -> (TestDb, PgBouncer) {
+    let db = TestDb::schema().await.unwrap();
+    let pooler = PgBouncer::start(db.url(), server_connections).await.unwrap();
+    (db, pooler)
+}
+
+async fn pool(pooler: &PgBouncer) -> PgPool {
+    PgPoolOptions::new().max_connections(8).connect(pooler.url()).await.unwrap()
+}
+
+async fn backend(on: &mut PgConnection) -> i32 {
+    sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(on).await.unwrap()
+}
+
+#[tokio::test]
+async fn statements_and_transactions_pass() {
+    let (db, pooler) = place(2).await;
+    let mut client = PgConnection::connect(pooler.url()).await.unwrap();
+    for n in 0..3_i32 {
+        let answer: i32 = sqlx::query_scalar("SELECT $1::int").bind(n).fetch_one(&mut client).await.unwrap();
+        assert_eq!(answer, n);
+    }
+    let mut tx = client.begin().await.unwrap();
+    let first = backend(&mut tx).await;
+    sqlx::query(db.sql("CREATE TABLE bugle.kept (n int)").unwrap()).execute(&mut *tx).await.unwrap();
+    assert_eq!(backend(&mut tx).await, first, "one transaction, one backend");
+    tx.rollback().await.unwrap();
+    let kept: Option<String> = sqlx::query_scalar("SELECT to_regclass($1)::text")
+        .bind(format!("{}.kept", db.name()))
+        .fetch_one(db.pool())
+        .await
+        .unwrap();
+    assert_eq!(kept, None);
+}
+
+#[tokio::test]
+async fn clients_share_a_backend_between_transactions() {
+    let (_db, pooler) = place(1).await;
+    let mut one = PgConnection::connect(pooler.url()).await.unwrap();
+    let mut two = PgConnection::connect(pooler.url()).await.unwrap();
+    assert_eq!(backend(&mut one).await, backend(&mut two).await);
+    // What one sets for its session is left to whoever comes next.
+    sqlx::raw_sql("SET lock_timeout = 4711").execute(&mut one).await.unwrap();
+    let seen: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut two).await.unwrap();
+    assert_eq!(seen, "4711ms");
+}
+
+#[tokio::test]
+async fn a_session_is_another_one_while_its_backend_is_taken() {
+    let (_db, pooler) = place(2).await;
+    let mut one = PgConnection::connect(pooler.url()).await.unwrap();
+    let mut two = PgConnection::connect(pooler.url()).await.unwrap();
+    let before = backend(&mut one).await;
+    let mut tx = two.begin().await.unwrap();
+    assert_eq!(backend(&mut tx).await, before, "the one that is free");
+    assert_ne!(backend(&mut one).await, before, "it was given away");
+    tx.rollback().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_notification_reaches_nobody_who_listens_through_it() {
+    let (db, pooler) = place(1).await;
+    let mut through = PgListener::connect(pooler.url()).await.unwrap();
+    let mut direct = PgListener::connect(db.url()).await.unwrap();
+    through.listen(db.name()).await.unwrap();
+    direct.listen(db.name()).await.unwrap();
+    sqlx::query("SELECT pg_notify($1, 'x')").bind(db.name()).execute(db.pool()).await.unwrap();
+    direct.recv().await.unwrap();
+    let heard = tokio::time::timeout(Duration::from_millis(300), through.recv()).await;
+    assert!(heard.is_err(), "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_worker_does_its_jobs_through_it() {
+    let (db, pooler) = place(3).await;
+    // Migrated on a session of its own, as docs/operations.md tells users to.
+    db.bugle().await.unwrap();
+    let options = bugle::Options {
+        schema: db.schema_name().unwrap(),
+        migrate: Policy::Verify,
+        ..bugle::Options::default()
+    };
+    let bugle = Bugle::new(pool(&pooler).await, options).await.unwrap();
+    let stop = CancellationToken::new();
+    let worker =
+        bugle.worker("q").poll(Duration::from_millis(10)).lease(Duration::from_millis(300)).handle_any(
+            async |_, _: Ctx| tokio::time::sleep(Duration::from_millis(rand::random_range(0..50))).await,
+        );
+    let working = tokio::spawn(worker.run(stop.clone()));
+    let mut producers = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let bugle = bugle.clone();
+        producers.spawn(async move {
+            for n in 0..20 {
+                bugle
+                    .enqueue_raw("q", "k", serde_json::value::to_raw_value(&n).unwrap())
+                    .send()
+                    .await
+                    .unwrap();
+            }
+        });
+    }
+    producers.join_all().await;
+    let done = async {
+        while bugle.list_queues().await.unwrap()[0].done < 160 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), done).await.unwrap();
+    stop.cancel();
+    working.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn it_is_gone_when_dropped() {
+    let (_db, pooler) = place(1).await;
+    let (pid, url) = (pooler.pid(), pooler.url().to_owned());
+    assert!(Path::new(&format!("/proc/{pid}")).exists());
+    drop(pooler);
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    PgConnection::connect(&url).await.unwrap_err();
+}
+
+/// Where the process that is to be killed says which pgbouncer it has; this test program, run again, is that process.
+const REPORT: &str = "BUGLE_TEST_POOLER_REPORT";
+
+#[tokio::test]
+async fn owns_a_pooler_when_told_to() {
+    let Some(report) = std::env::var_os(REPORT) else { return };
+    let (_db, pooler) = place(1).await;
+    std::fs::write(report, pooler.pid().to_string()).unwrap();
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn it_is_gone_when_its_owner_is_killed() {
+    let db = TestDb::schema().await.unwrap(); // the owner uses the same server, not one that dies with it
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report");
+    let mut owner = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "owns_a_pooler_when_told_to"])
+        .env(REPORT, &report)
+        .env(URL_VARIABLE, db.url())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = || std::fs::read_to_string(&report).ok().filter(|pid| !pid.is_empty());
+    eventually("the owner's report", || pid().is_some()).await;
+    let process = format!("/proc/{}", pid().unwrap());
+    assert!(Path::new(&process).exists());
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    eventually("its end", || !is_alive(&process)).await;
+}
+
+/// Not merely waiting for its new parent to take notice, which a container's first process may never do.
+fn is_alive(process: &str) -> bool {
+    std::fs::read_to_string(format!("{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+async fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what} does not come");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
