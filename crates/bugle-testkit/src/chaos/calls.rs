@@ -175,6 +175,24 @@ impl Recorded {
         }
     }
 
+    /// Claims, waiting in the wake engine until something is there or `patience` is over. A look that fails is the engine's to repeat.
+    pub async fn claim_within(
+        &self,
+        most: u32,
+        lease: Duration,
+        patience: Duration,
+    ) -> anyhow::Result<Option<Look>> {
+        let call = self.invoke(Op::Claim, Vec::new())?;
+        match self.queue.claim_within(&self.who, most, lease, patience).await {
+            Ok(Some(look)) => {
+                call.ok(|event| event.db_now(look.claimed_at).items(look.jobs.iter().map(handed_out)))?;
+                Ok(Some(look))
+            }
+            Ok(None) => call.ok(|event| event).map(|()| None).map_err(Into::into),
+            Err(error) => not_done(&call, &error).map(|()| None),
+        }
+    }
+
     /// Acks; `None` = not answered with yes.
     pub async fn ack(&self, receipts: &[Receipt], closed: &[i64]) -> anyhow::Result<Option<usize>> {
         let call = self.invoke(Op::Ack, items(receipts))?;
