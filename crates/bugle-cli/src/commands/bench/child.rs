@@ -38,14 +38,14 @@ impl Child {
         };
         let mut child = Self { process, stdin, lines: BufReader::new(stdout).lines() };
         child.tell(&Spec { url: url.to_owned(), database: database.to_owned(), part }).await?;
-        child.answer::<()>().await?;
+        child.answer::<()>(ANSWER_PATIENCE).await?;
         Ok(child)
     }
 
     /// Gives an order and waits for the answer.
     pub(super) async fn ask<A: DeserializeOwned>(&mut self, order: &Order) -> Result<A, Failure> {
         self.tell(order).await?;
-        self.answer().await
+        self.answer(order.length() + ANSWER_PATIENCE).await
     }
 
     async fn tell(&mut self, what: &impl Serialize) -> Result<(), Failure> {
@@ -55,8 +55,8 @@ impl Child {
         written.map_err(|e| Failure::system("speak to a process of the benchmark", &e))
     }
 
-    async fn answer<A: DeserializeOwned>(&mut self) -> Result<A, Failure> {
-        let line = tokio::time::timeout(ANSWER_PATIENCE, self.lines.next_line()).await;
+    async fn answer<A: DeserializeOwned>(&mut self, patience: Duration) -> Result<A, Failure> {
+        let line = tokio::time::timeout(patience, self.lines.next_line()).await;
         let line = line.map_err(|_| Failure::server("a process of the benchmark does not answer"))?;
         let line = line.map_err(|e| Failure::system("hear a process of the benchmark", &e))?;
         let line = line.ok_or_else(|| {

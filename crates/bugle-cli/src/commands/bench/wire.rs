@@ -51,6 +51,16 @@ pub(super) enum Order {
     Report,
 }
 
+impl Order {
+    /// How long it takes by itself.
+    pub(super) fn length(&self) -> Duration {
+        match self {
+            Self::Saturate { length, .. } | Self::Pace { length, .. } => *length,
+            Self::Schedule { .. } | Self::Report => Duration::ZERO,
+        }
+    }
+}
+
 /// What as fast as it goes was.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Saturated {

@@ -54,9 +54,9 @@ async fn saturate(
     let barrier = Arc::new(Barrier::new(clients));
     let mut tasks = JoinSet::new();
     for _ in 0..clients {
-        let mut writer = Writer::session(connect, write, "bench").await?;
-        let barrier = barrier.clone();
+        let (connect, barrier) = (connect.clone(), barrier.clone());
         tasks.spawn(async move {
+            let mut writer = Writer::session(&connect, write, "bench").await?;
             if slow_flush {
                 writer.slow_down().await?;
             }

@@ -9,7 +9,7 @@ use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 
 /// 128 bytes.
-const PAYLOAD: &str = r#"{"to": "somebody@example.com", "subject": "Your order has been sent", "order": 4711, "retry": false, "words": "twelve letters"}"#;
+const PAYLOAD: &str = r#"{"to": "somebody@example.com", "subject": "Your order has been sent", "order": 4711, "retry": false, "words": "fifteen letters"}"#;
 
 /// Who writes.
 pub(super) enum Writer {

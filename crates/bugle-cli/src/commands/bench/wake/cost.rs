@@ -14,7 +14,6 @@ use std::time::Duration;
 
 /// The queue whose bell is held.
 const QUEUE: &str = "bench";
-const CLIENTS: [usize; 3] = [1, 8, 32];
 /// Notifications of the last commits are still on their way when the producer has its answers.
 const RINGS_ARRIVE: Duration = Duration::from_millis(50);
 
@@ -73,15 +72,15 @@ pub(super) struct Row {
 }
 
 /// All lines, the four sides together.
-pub(super) fn cells(may_slow_down: bool, has_bell: bool) -> Vec<Cell> {
+pub(super) fn cells(clients: &[usize], may_slow_down: bool, has_bell: bool) -> Vec<Cell> {
     let mut sides = vec![Side::Bare, Side::BareNotify, Side::Awake];
     if has_bell {
         sides.push(Side::Asleep);
     }
     let mut cells = Vec::new();
     for slow_flush in [false, true].into_iter().filter(|slow| !slow || may_slow_down) {
-        for clients in CLIENTS {
-            cells.extend(sides.iter().map(|side| Cell { slow_flush, clients, side: *side }));
+        for clients in clients {
+            cells.extend(sides.iter().map(|side| Cell { slow_flush, clients: *clients, side: *side }));
         }
     }
     cells

@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::time::Duration;
 
 pub(in super::super) const METHOD: &str = "\
-Method, cost: one producer process writes one row or job a transaction, as fast as it goes, with 1, 8 and 32 sessions, prepared
+Method, cost: one producer process writes one row or job a transaction, as fast as it goes, with --clients sessions, prepared
 statements and payloads of 128 bytes; nobody consumes. In each round the four sides take turns for --length each: `bare INSERT`, a table
 with one index; `bare INSERT, NOTIFY`, the same with a statement trigger that notifies; `enqueue, awake`, bugle.enqueue() while nobody
 holds the bell; `enqueue, asleep`, the same while a session holds it throughout: the worst case, which ends in life when the sleeper
@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// How long each side writes in each round [default: 2s]
     #[arg(long, value_name = "TIME", value_parser = span::parse)]
     length: Option<Duration>,
+    /// Sessions of the producer
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 8, 32])]
+    clients: Vec<usize>,
     /// One short round, to see that it works: its figures mean nothing
     #[arg(long)]
     quick: bool,
@@ -61,11 +64,13 @@ pub(in super::super) async fn run(args: &Args, place: &Place, output: Output) ->
     let default = if args.quick { Duration::from_millis(150) } else { Duration::from_secs(2) };
     let plan =
         Plan { rounds: if args.quick { 1 } else { args.rounds }, length: args.length.unwrap_or(default) };
-    if plan.rounds == 0 || plan.length.is_zero() {
-        return Err(Failure::user("rounds and length must be above zero; leave them out for the defaults"));
+    if plan.rounds == 0 || plan.length.is_zero() || args.clients.contains(&0) {
+        return Err(Failure::user(
+            "rounds, length and clients must be above zero; leave them out for the defaults",
+        ));
     }
     let answer = with_meter(place, "wake", async |meter| {
-        on_ground(place, "wake", async |ground| measure(plan, ground, meter).await).await
+        on_ground(place, "wake", async |ground| measure(plan, &args.clients, ground, meter).await).await
     });
     let answer = answer.await?;
     figure::print(
@@ -77,7 +82,12 @@ pub(in super::super) async fn run(args: &Args, place: &Place, output: Output) ->
     Ok(Exit::Ok)
 }
 
-async fn measure(plan: Plan, ground: &Ground, meter: Option<&Meter>) -> Result<Answer, Failure> {
+async fn measure(
+    plan: Plan,
+    clients: &[usize],
+    ground: &Ground,
+    meter: Option<&Meter>,
+) -> Result<Answer, Failure> {
     let engine = Engine::find(ground).await?;
     let may_slow_down = cost::may_slow_down(ground).await?;
     let mut notes = Vec::new();
@@ -90,7 +100,7 @@ async fn measure(plan: Plan, ground: &Ground, meter: Option<&Meter>) -> Result<A
     if meter.is_none() {
         notes.push(NO_METER.to_owned());
     }
-    let cells = cost::cells(may_slow_down, engine.has_bell);
+    let cells = cost::cells(clients, may_slow_down, engine.has_bell);
     let bar = progress::bar(plan.rounds * (cells.len() + count::RATES.len()));
     let cost = cost::measure(plan, ground, &engine, &cells, &bar).await?;
     let counts = count::measure(plan, ground, &engine, meter, &bar).await?;
