@@ -10,7 +10,7 @@ use crate::place::Place;
 use bugle::pg::connect;
 use bugle::{Bugle, Options};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool};
 use std::time::Duration;
 
 /// What is kept of the name of the database that was named: PostgreSQL cuts names at 63 bytes.
@@ -30,7 +30,7 @@ impl Ground {
     /// Makes an empty database, after dropping what an interrupted run may have left.
     pub(super) async fn make(place: &Place, name: &str) -> Result<Self, Failure> {
         let url = place.url().to_owned();
-        let admin = connect::Options::parse(&url)?.connect;
+        let admin = quiet(connect::Options::parse(&url)?.connect);
         let mut connection = PgConnection::connect_with(&admin).await?;
         let (database, quoted): (String, String) = sqlx::query_as(include_str!("sql/ground_name.sql"))
             .bind(i32::try_from(NAME_BYTES_KEPT).unwrap_or_default())
@@ -93,6 +93,11 @@ impl Ground {
         drop_database(&mut connection, &quoted).await?;
         Ok(connection.close().await?)
     }
+}
+
+/// Without the driver's warnings about slow statements: some are slow on purpose.
+pub(super) fn quiet(connect: PgConnectOptions) -> PgConnectOptions {
+    connect.disable_statement_logging()
 }
 
 /// Runs a benchmark, and drops the database whatever came of it.

@@ -31,6 +31,8 @@ const QUEUE: &str = "bench";
 const SLOTS: u32 = 16;
 const SPARSE: u32 = 10;
 const BUSY: u32 = 1_000;
+/// What part of the rate that was asked for must have been reached.
+const KEPT_UP: f64 = 0.9;
 /// A consumer that has just started waits for work after this.
 const SETTLE: Duration = Duration::from_millis(300);
 
@@ -101,7 +103,7 @@ pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Ex
         ));
     }
     let rows = on_ground(place, "latency", async |ground| measure(rounds, length, ground).await).await?;
-    figure::print(output, &rows, &[table(&rows)], &[])?;
+    figure::print(output, &rows, &[table(&rows)], &notes(&rows))?;
     Ok(Exit::Ok)
 }
 
@@ -185,6 +187,19 @@ fn row(rate: u32, side: Side, rounds: &[Round]) -> Row {
         max_ms: rounds.iter().map(|round| round.pick_up.max).fold(0.0, f64::max),
         ratio: of_rounds(rounds, |round| round.ratio),
     }
+}
+
+/// Where the machine did not keep up, pick-up is the length of a queue.
+fn notes(rows: &[Row]) -> Vec<String> {
+    let slow = |row: &&Row| row.sent_per_s.is_some_and(|sent| sent.median < KEPT_UP * f64::from(row.rate));
+    let note = |row: &Row| {
+        let sent = row.sent_per_s.map_or(0.0, |sent| sent.median);
+        format!(
+            "{} at {} a second: only {sent:.0} could be sent. This is overload, not waking.",
+            row.side, row.rate
+        )
+    };
+    rows.iter().filter(slow).map(note).collect()
 }
 
 fn table(rows: &[Row]) -> Table {

@@ -5,6 +5,7 @@ mod producer;
 mod worker;
 mod writer;
 
+use super::ground::quiet;
 use super::wire::{Part, Spec, Started};
 use crate::args::Format;
 use crate::exit::Exit;
@@ -23,7 +24,7 @@ const END_WITHIN: Duration = Duration::from_secs(4);
 pub(crate) async fn run() -> Result<Exit, Failure> {
     let mut orders = Orders::read();
     let Some(spec) = orders.next::<Spec>().await? else { return Ok(Exit::Ok) };
-    let connect = connect::Options::parse(&spec.url)?.connect.database(&spec.database);
+    let connect = quiet(connect::Options::parse(&spec.url)?.connect.database(&spec.database));
     match spec.part {
         Part::Producer => producer::run(&connect, orders).await?,
         Part::Worker { queues, slots } => worker::run(connect, &queues, slots, orders).await?,
