@@ -31,10 +31,12 @@ chaos: ## The long form of the fault matrix and the stress test (FOR=60 seconds 
 	@BUGLE_CHAOS_SECONDS=$(or $(FOR),60) BUGLE_STRESS_SECONDS=$(or $(FOR),60) scripts/suites long
 
 .PHONY: bench
-bench: ## Measure, and print figures with their method
+bench: ## Measure, and print figures; bugle bench NAME --help tells how (some 26 minutes, --quick forms there)
 	@scripts/setup
 	cargo build --release --package bugle-cli
-	@target/release/bugle bench storage
+	@for name in storage wake latency due idle; do \
+		echo "bench $$name"; target/release/bugle bench $$name --ephemeral || exit; echo; \
+	done
 
 .PHONY: docs
 docs: ## Build the API documentation
