@@ -74,6 +74,8 @@ struct Seat {
     let_go: bool,
     /// A seat is wanted.
     sit: bool,
+    /// A sit is unanswered: the bell may be held already.
+    asked: bool,
     /// In a shallow sleep until then.
     shallow_until: Option<Instant>,
     /// The longest that the next shallow sleep may take.
@@ -237,10 +239,11 @@ impl Seats {
         if !bells.is_empty() || !marks.is_empty() {
             return Some(Errand::Leave { bells, marks });
         }
-        let wanted: Vec<_> = inner.seats.iter().filter(|(_, s)| s.sit && s.demand > 0).collect();
+        let mut wanted: Vec<_> = inner.seats.iter_mut().filter(|(_, s)| s.sit && s.demand > 0).collect();
         if wanted.is_empty() {
             return None;
         }
+        wanted.iter_mut().for_each(|(_, seat)| seat.asked = true);
         let marked = wanted.iter().map(|(_, s)| matches!(s.held, Held::Mark { .. })).collect();
         Some(Errand::Sit { buckets: wanted.into_iter().map(|(bucket, _)| *bucket).collect(), marked })
     }
@@ -263,6 +266,7 @@ impl Seats {
         for (bucket, seated) in answers {
             let Some(seat) = inner.seats.get_mut(bucket) else { continue };
             seat.sit = false;
+            seat.asked = false;
             seat.held = match seated {
                 Seated::Bell => Held::Bell,
                 Seated::Reserve => Held::Mark { covered: true },
@@ -312,7 +316,8 @@ impl Seats {
         inner.session = session;
         let Inner { seats, owed, .. } = &mut *inner;
         for (bucket, seat) in seats {
-            if seat.held == Held::Bell {
+            // A sit whose answer was lost may have been granted, and a peer may have relied on it.
+            if seat.held == Held::Bell || std::mem::take(&mut seat.asked) {
                 owed.insert(*bucket);
             }
             seat.held = Held::Nothing;

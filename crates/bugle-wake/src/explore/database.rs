@@ -89,6 +89,11 @@ impl Database {
         if covered { Seated::Reserve } else { Seated::Shallow }
     }
 
+    /// Does anybody sleep with the bell?
+    pub(super) fn has_sentinel(&self) -> bool {
+        self.state.lock().bell.is_some()
+    }
+
     fn try_bell(&self, node: usize) -> bool {
         let mut state = self.state.lock();
         let free = state.bell.is_none() && state.shared == 0;
