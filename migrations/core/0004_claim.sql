@@ -87,11 +87,11 @@ CREATE FUNCTION bugle.claim(
   p_token bigint, p_queue int, p_worker text, p_n int, p_dur interval, p_wait boolean, p_sweep boolean,
   p_due_from timestamptz DEFAULT '-infinity', p_until_from timestamptz DEFAULT '-infinity',
   OUT got int, OUT next_due timestamptz, OUT next_expiry timestamptz, OUT claimed_at timestamptz
-) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+) LANGUAGE plpgsql AS $$   -- with the plans of look()
 DECLARE
   c record;             -- the cursor of a lane
   m record;             -- what a scan found
+  l smallint;           -- the lane
   room int := p_n;
   seg int := 0;
   own bigint;           -- this transaction's number, once it has one
@@ -114,12 +114,21 @@ BEGIN
     moved := bugle.move_due(p_queue, p_due_from, greatest(p_n, 100)) > 0;
   END IF;
 
-  FOR l IN 0..3 LOOP
+  -- All lanes with one statement: most are empty, and most looks are for one job.
+  FOR c IN
+    SELECT k.*, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax,
+      k.pend_x <> '{}' OR EXISTS (SELECT FROM bugle.job j WHERE j.queue = p_queue AND j.lane = k.lane AND (j.x, j.id) > (k.px, k.pid)) AS has_more
+    FROM generate_series(0, 3) AS lanes (lane)
+    CROSS JOIN LATERAL (SELECT * FROM bugle.cursor n WHERE n.queue = p_queue AND n.lane = lanes.lane ORDER BY n.gen DESC LIMIT 1) k
+    ORDER BY lanes.lane
+  LOOP
     EXIT WHEN room <= 0;
-    SELECT * INTO c FROM bugle.cursor k WHERE k.queue = p_queue AND k.lane = l ORDER BY k.gen DESC LIMIT 1;
-    IF NOT FOUND THEN
-      RAISE EXCEPTION 'queue number % does not exist', p_queue USING ERRCODE = 'invalid_parameter_value';
+    IF c.xmax <= c.px THEN
+      RAISE EXCEPTION 'the jobs of queue number % come from another database cluster', p_queue
+        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Run SELECT bugle.rebase() once, with no worker running.';
     END IF;
+    CONTINUE WHEN NOT c.has_more;
+    l := c.lane;
     keep_x := '{}';
     keep_id := '{}';
     -- Rows of this very transaction (moved, swept) belong to the next look: a snapshot does not list its own transaction, so it is
@@ -164,18 +173,13 @@ BEGIN
 
     -- Scan and snapshot are one statement: whatever the cursor passes unseen belongs to a transaction of xip.
     SELECT array_agg(s.x) AS xs, array_agg(s.id) AS ids, count(*)::int AS n,
-      ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint) || own AS xip,
-      pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax
+      ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint) || own AS xip
     INTO m
     FROM (
       SELECT j.x, j.id FROM bugle.job j
       WHERE j.queue = p_queue AND j.lane = l AND (j.x, j.id) > (c.px, c.pid) AND j.x IS DISTINCT FROM own
       ORDER BY j.x, j.id LIMIT room
     ) s;
-    IF m.xmax <= c.px THEN
-      RAISE EXCEPTION 'the jobs of queue number % come from another database cluster', p_queue
-        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Run SELECT bugle.rebase() once, with no worker running.';
-    END IF;
     CONTINUE WHEN m.n = 0;
     open_x := ARRAY(SELECT v FROM unnest(m.xip) AS v WHERE v > c.px AND v < m.xs[m.n]);
     seg := seg + 1;
@@ -185,6 +189,9 @@ BEGIN
       keep_x || open_x, keep_id || array_fill(0::bigint, ARRAY[cardinality(open_x)]), c.claimed + m.n);
     room := room - m.n;
   END LOOP;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'queue number % does not exist', p_queue USING ERRCODE = 'invalid_parameter_value';
+  END IF;
 
   got := p_n - room;
   next_due := NULL;
@@ -261,7 +268,7 @@ BEGIN
     IF got < p_n[i] THEN
       empty_queue := p_queue[i];
     END IF;
-    inlined := got = 0 OR (SELECT sum(pg_column_size(b.payload)) FROM bugle.bodies(p_token[i]) b) <= 65536;
+    inlined := got <= 4 OR (SELECT sum(pg_column_size(b.payload)) FROM bugle.bodies(p_token[i]) b) <= 65536;
     id := NULL;
     RETURN NEXT;
     IF got > 0 AND inlined THEN

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
 use sqlx::types::Json;
-use sqlx::{FromRow as _, PgPool, Row as _};
+use sqlx::{FromRow as _, PgConnection, Row as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,12 +52,11 @@ struct Body {
 /// One round trip unless the bodies are large: those travel after the claim has committed, so that a slow client never holds the
 /// queue's lock.
 pub(super) async fn look(
-    pool: &PgPool,
+    connection: &mut PgConnection,
     statements: &Statements,
     asks: &[Ask],
 ) -> Result<Vec<Option<Look>>, Error> {
     let tokens: Vec<i64> = asks.iter().map(|_| rand::random_range(1..i64::MAX)).collect();
-    let mut connection = pool.acquire().await.map_err(Error::connecting)?;
     crash::point("claim.before_send");
     let rows: Vec<PgRow> = sqlx::query(statements.look())
         .bind(&tokens)

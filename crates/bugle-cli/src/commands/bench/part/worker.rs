@@ -66,7 +66,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Work that this node's fallback look found and no wake had announced; none while nobody counts it.
-fn fallback_hits(_bugle: &Bugle) -> Option<u64> {
-    None
+/// Work that this node's fallback look found and no wake had announced.
+fn fallback_hits(bugle: &Bugle) -> Option<u64> {
+    bugle.node().map(|node| node.counters().fallback_hits.get())
 }
