@@ -98,7 +98,7 @@ async fn a_worker_does_its_jobs_through_it() {
     let bugle = Bugle::new(pool(&pooler).await, options).await.unwrap();
     let stop = CancellationToken::new();
     let worker = bugle.worker("q").lease(Duration::from_millis(300)).handle_any(async |_, _: Ctx| {
-        tokio::time::sleep(Duration::from_millis(rand::random_range(0..50))).await
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..50))).await;
     });
     let working = tokio::spawn(worker.run(stop.clone()));
     let mut producers = tokio::task::JoinSet::new();

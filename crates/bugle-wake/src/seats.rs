@@ -243,7 +243,9 @@ impl Seats {
         if wanted.is_empty() {
             return None;
         }
-        wanted.iter_mut().for_each(|(_, seat)| seat.asked = true);
+        for (_, seat) in &mut wanted {
+            seat.asked = true;
+        }
         let marked = wanted.iter().map(|(_, s)| matches!(s.held, Held::Mark { .. })).collect();
         Some(Errand::Sit { buckets: wanted.into_iter().map(|(bucket, _)| *bucket).collect(), marked })
     }
