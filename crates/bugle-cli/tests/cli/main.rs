@@ -11,6 +11,7 @@ mod input;
 mod jobs;
 mod migrate;
 mod namespaces;
+mod wake;
 mod work;
 
 use bugle_testkit::postgres::TestDb;
@@ -22,7 +23,15 @@ use std::time::{Duration, Instant};
 /// The command, with nothing of the caller's environment that it would listen to.
 fn bugle() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bugle"));
-    for name in ["BUGLE_DATABASE_URL", "DATABASE_URL", "BUGLE_SCHEMA", "BUGLE_NAMESPACE", "BUGLE_LOG"] {
+    for name in [
+        "BUGLE_DATABASE_URL",
+        "DATABASE_URL",
+        "BUGLE_SCHEMA",
+        "BUGLE_NAMESPACE",
+        "BUGLE_LOG",
+        "BUGLE_WAKE",
+        "BUGLE_LISTENER_URL",
+    ] {
         command.env_remove(name);
     }
     command

@@ -22,8 +22,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interleavings that each test tries.
-const TRIES: usize = 2_000;
+/// Interleavings that each test tries: some hundreds, or as many as `BUGLE_EXPLORE_TRIES` says.
+fn tries() -> usize {
+    std::env::var("BUGLE_EXPLORE_TRIES").ok().and_then(|n| n.parse().ok()).unwrap_or(500)
+}
+
 const QUEUE: Number = Number(1);
 
 /// Time does not pass here: what sleeps for a moment goes on when others have had their turn.
@@ -192,23 +195,23 @@ fn everybody_is_served(nodes: usize, consumers: usize, asleep: bool, late: bool)
 
 #[test]
 fn every_consumer_of_one_node_is_served() {
-    shuttle::check_random(|| everybody_is_served(1, 3, true, false), TRIES);
+    shuttle::check_random(|| everybody_is_served(1, 3, true, false), tries());
 }
 
 #[test]
 fn every_consumer_of_two_nodes_is_served() {
-    shuttle::check_pct(|| everybody_is_served(2, 3, false, false), TRIES, 3);
+    shuttle::check_pct(|| everybody_is_served(2, 3, false, false), tries(), 3);
 }
 
 #[test]
 fn every_consumer_of_three_nodes_is_served() {
-    shuttle::check_random(|| everybody_is_served(3, 3, true, false), TRIES);
+    shuttle::check_random(|| everybody_is_served(3, 3, true, false), tries());
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_flag_lowered_after_the_look_loses_a_wake() {
-    shuttle::check_random(|| everybody_is_served(1, 3, true, true), TRIES);
+    shuttle::check_random(|| everybody_is_served(1, 3, true, true), tries());
 }
 
 /// One consumer goes at any moment; whatever was claimed for it reaches the other, on another node.
@@ -243,12 +246,12 @@ fn one_goes(producer_fails: bool) {
 
 #[test]
 fn what_was_claimed_for_one_who_went_reaches_another_node() {
-    shuttle::check_random(|| one_goes(false), TRIES);
+    shuttle::check_random(|| one_goes(false), tries());
 }
 
 #[test]
 fn a_producer_that_rolls_back_disturbs_nobody() {
-    shuttle::check_random(|| one_goes(true), TRIES);
+    shuttle::check_random(|| one_goes(true), tries());
 }
 
 /// The sentinel is busy after its first row: the next row must reach the reserve (handover), whoever that is.
@@ -278,5 +281,5 @@ fn a_busy_sentinel() {
 
 #[test]
 fn a_sentinel_that_gets_busy_hands_over() {
-    shuttle::check_random(a_busy_sentinel, TRIES);
+    shuttle::check_random(a_busy_sentinel, tries());
 }
