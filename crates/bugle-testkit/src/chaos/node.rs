@@ -29,6 +29,8 @@ pub enum Role {
     Producer,
     /// Claims and settles.
     Worker,
+    /// A thousand consumers that wait for one job each, again and again.
+    Crowd,
 }
 
 /// Everything a node needs to know; handed over as JSON.
@@ -177,6 +179,7 @@ async fn work(config: &Config, stop: &CancellationToken) -> anyhow::Result<()> {
     match config.role {
         Role::Producer => producer::run(client, config.number, config.seed, stop).await,
         Role::Worker => worker::run(client, Duration::from_millis(config.lease_ms), config.seed, stop).await,
+        Role::Crowd => worker::run_crowd(client, Duration::from_millis(config.lease_ms), stop).await,
     }
 }
 

@@ -36,6 +36,35 @@ pub(super) async fn run(
     Ok(())
 }
 
+/// Consumers of one crowd.
+const CROWD: usize = 1_000;
+
+/// Each of the crowd waits for one job, works on it for a moment and acks it, until told to stop.
+pub(super) async fn run_crowd(
+    client: Recorded,
+    lease: Duration,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let mut crowd = tokio::task::JoinSet::new();
+    for _ in 0..CROWD {
+        let (client, stop) = (client.clone(), stop.clone());
+        crowd.spawn(async move {
+            while !stop.is_cancelled() {
+                let Some(look) = client.claim_within(1, lease, Duration::from_secs(2)).await? else {
+                    continue;
+                };
+                tokio::time::sleep(Duration::from_millis(rand::random_range(0..200))).await;
+                let receipts: Vec<_> = look.jobs.iter().map(|j| j.receipt).collect();
+                while client.ack(&receipts, &[look.token]).await?.is_none() {
+                    tokio::time::sleep(POLL).await; // the same call until it is answered
+                }
+            }
+            anyhow::Ok(())
+        });
+    }
+    crowd.join_all().await.into_iter().collect()
+}
+
 async fn settle(client: &Recorded, look: &Look, lease: Duration, rng: &mut StdRng) -> anyhow::Result<()> {
     let mut receipts: Vec<_> = look.jobs.iter().map(|j| j.receipt).collect();
     receipts.shuffle(rng);

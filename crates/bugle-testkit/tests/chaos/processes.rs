@@ -1,4 +1,4 @@
-//! Rows 1, 4 and 5: nodes that die, and nodes that stand still past their leases, one at a time or all at once.
+//! Rows 1, 3, 4 and 5: nodes that die, and nodes that stand still past their leases, one at a time or all at once.
 use crate::place::{LEASE, Nodes, again_and_again, demand, replace, shared_run};
 use bugle_testkit::chaos::{Due, Role, Within, seconds};
 use bugle_testkit::history::FaultKind;
@@ -23,6 +23,37 @@ async fn row_1_killed_workers_and_producers_lose_nothing() {
     let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
     demand(&report, &FaultKind::Killed, 3, 1);
     assert!(report.counts.redeliveries > 0, "no job of a dead worker came back");
+}
+
+#[tokio::test]
+async fn row_3_a_thousand_waiting_consumers_die_with_a_hundred_jobs_in_their_hands() {
+    let (db, mut run) = shared_run().await;
+    let nemesis = run.nemesis();
+    let mut crowds: Vec<_> = (0..2).map(|_| run.node(Role::Crowd, db.url()).unwrap()).collect();
+    let source = run.client(run.bugle.clone(), "source").await.unwrap();
+    let bugle = run.bugle.clone();
+    let leased = async || bugle.list_queues().await.unwrap().iter().map(|q| q.leased).sum::<i64>();
+    let mut marks = 1_u64..;
+    let mut killed = 0;
+    again_and_again(seconds(4), Duration::from_millis(500), async || {
+        let some: Vec<u64> = marks.by_ref().take(200).collect();
+        source.enqueue(&some, None, 20, Within::Call).await.unwrap();
+        let begun = std::time::Instant::now();
+        while leased().await < 100 && begun.elapsed() < Duration::from_secs(5) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        killed += leased().await;
+        let victim = crowds.remove(0);
+        let window = nemesis.fault(FaultKind::Killed, Some(&victim.who)).unwrap();
+        victim.kill().unwrap();
+        window.end().unwrap();
+        crowds.push(run.node(Role::Crowd, db.url()).unwrap());
+    })
+    .await;
+    assert!(killed > 100, "only {killed} jobs were in hands when they died");
+    let report = run.finish(Vec::new(), crowds).await.unwrap();
+    demand(&report, &FaultKind::Killed, 2, 1);
+    assert!(report.counts.redeliveries > 0, "no job of the dead came back");
 }
 
 #[tokio::test]
