@@ -1,8 +1,9 @@
 //! A real pgbouncer: that it is in transaction mode, and that Bugle works through it.
 
-#![allow(clippy::unwrap_used)] // clippy sees no test in a helper
+#![allow(clippy::unwrap_used, clippy::expect_used)] // clippy sees no test in a helper
 
 use bugle::pg::migrate::Policy;
+use bugle::wake_engine::Times;
 use bugle::{Bugle, Ctx};
 use bugle_testkit::pgbouncer::PgBouncer;
 use bugle_testkit::postgres::{TestDb, URL_VARIABLE};
@@ -124,6 +125,42 @@ async fn a_worker_does_its_jobs_through_it() {
     assert!(!bugle.node().unwrap().status().listening, "LISTEN is worthless here, and it knows");
     stop.cancel();
     working.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_listener_that_goes_past_it_is_woken_by_push() {
+    let (db, pooler) = place(3).await;
+    db.bugle().await.unwrap();
+    let no_fallback = Times { heartbeat: Duration::from_hours(1), ..Times::default() };
+    let options = bugle::Options {
+        schema: db.schema_name().unwrap(),
+        migrate: Policy::Verify,
+        wake: bugle::wake_engine::Options { times: no_fallback, ..Default::default() },
+        listener: Some(db.connect_options().clone()),
+        ..bugle::Options::default()
+    };
+    let bugle = Bugle::new(pool(&pooler).await, options).await.unwrap();
+    let queue = bugle.queue("q").await.unwrap();
+    let waiting = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.claim_within("w", 1, Duration::from_mins(1), Duration::from_secs(30)).await }
+    });
+    let asleep = async {
+        while !bugle.node().is_some_and(|node| !node.status().seats.sentinel.is_empty()) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), asleep).await.expect("it sleeps with the bell");
+    let other = Bugle::new(
+        pool(&pooler).await,
+        bugle::Options { schema: db.schema_name().unwrap(), migrate: Policy::Verify, ..Default::default() },
+    )
+    .await
+    .unwrap();
+    other.enqueue_raw("q", "k", serde_json::value::to_raw_value(&1).unwrap()).send().await.unwrap();
+    let look = waiting.await.unwrap().unwrap().expect("the job");
+    assert_eq!(look.jobs.len(), 1);
+    assert_eq!(bugle.node().unwrap().counters().rings.get(), 1, "by the ring");
 }
 
 #[tokio::test]
