@@ -58,9 +58,8 @@ impl<W: Clone, I> Registry<W, I> {
         }
         inner.paused_until = None;
         let mut round = Round { reasons: Vec::new(), asks: Vec::new() };
-        let mut asks = Vec::new();
-        let Inner { queues, alert, .. } = &mut *inner;
-        for (number, queue) in queues {
+        let (mut asks, mut timers) = (Vec::new(), false);
+        for (number, queue) in &mut inner.queues {
             let Some(reason) = queue.take_reason(now) else { continue };
             queue.looking = true;
             round.reasons.push((*number, reason));
@@ -69,12 +68,13 @@ impl<W: Clone, I> Registry<W, I> {
                 asks.push(Ask { number: *number, most: entry.most, want: entry.want.clone() });
             }
             self.counters.causes[reason.why as usize].one();
-            if reason.why == Why::Timer {
-                alert.note(Event::Timer, now);
-            }
+            timers |= reason.why == Why::Timer;
         }
         if asks.is_empty() {
             return None;
+        }
+        if timers {
+            self.note(&mut inner, Event::Timer, now);
         }
         self.counters.looks.one();
         Some((round, asks))
