@@ -74,6 +74,8 @@ struct Seat {
     let_go: bool,
     /// A seat is wanted.
     sit: bool,
+    /// It was seated when the heart last beat: work that came before was announced.
+    slept: bool,
     /// In a shallow sleep until then.
     shallow_until: Option<Instant>,
     /// The longest that the next shallow sleep may take.
@@ -207,12 +209,20 @@ impl Seats {
     /// Rule 10: every reserve sits again.
     pub(crate) fn heartbeat(&self) {
         let mut inner = self.inner.lock();
+        for seat in inner.seats.values_mut() {
+            seat.slept = seat.is_seated();
+        }
         for seat in inner.seats.values_mut().filter(|s| s.demand > 0) {
             if let Held::Mark { .. } = seat.held {
                 seat.held = Held::Mark { covered: false };
                 seat.sit = true;
             }
         }
+    }
+
+    /// Was it asleep when the heart last beat?
+    pub(crate) fn slept(&self, bucket: Bucket) -> bool {
+        self.inner.lock().seats.get(&bucket).is_some_and(|seat| seat.slept)
     }
 
     /// The next statement for the listener session.
@@ -318,6 +328,7 @@ impl Seats {
             seat.held = Held::Nothing;
             seat.let_go = false;
             seat.sit = false;
+            seat.slept = false;
             seat.shallow_until = None;
             seat.empty_since = None;
         }
