@@ -40,3 +40,4 @@ mod cancelled;
 mod demand;
 mod fixture;
 mod intentions;
+mod timers;
