@@ -39,5 +39,7 @@
 mod cancelled;
 mod demand;
 mod fixture;
+mod idle;
 mod intentions;
+mod modes;
 mod timers;
