@@ -36,8 +36,10 @@
 //! | 10 idle load | `idle` |
 #![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests are tests
 
+mod alert;
 mod cancelled;
 mod demand;
+mod fallback;
 mod fixture;
 mod idle;
 mod intentions;
