@@ -130,6 +130,27 @@ async fn a_listener_whose_session_was_ended_comes_back_and_is_rung_for() {
 }
 
 #[tokio::test]
+async fn what_came_while_the_listener_was_away_is_found_when_it_is_back() {
+    let place = Place::new().await;
+    let proxy = place.proxy().await;
+    let bugle = place
+        .node_with(Some(proxy.rewrite(place.db.connect_options())), |options| {
+            let times = &mut options.times;
+            (times.alert_interval, times.poll_busy, times.poll_quiet, times.poll_idle) =
+                (HOUR, HOUR, HOUR, HOUR);
+        })
+        .await;
+    let mut worker = Running::on(&bugle, "q");
+    place.asleep(&bugle, 1).await;
+    let cut = proxy.set(Fault::cut(Cut::Reset));
+    cut.has_hit(4).await; // the pause before the next try is long by now
+    cut.lift();
+    let id = place.enqueue("q", 1).await[0];
+    assert_eq!(worker.next().await.id, id, "a connection wakes everybody");
+    worker.stop().await;
+}
+
+#[tokio::test]
 async fn a_ring_that_no_look_answers_in_time_enters() {
     let place = Place::new().await;
     let (bugle, mut worker) = sleeper(&place).await;
