@@ -1,7 +1,6 @@
 //! Queues that nobody waits for, and queues that somebody else holds up.
 use crate::fixture::{HOUR, Place, Running, SOON, node, raw};
 use bugle_wake::Why;
-use std::time::Duration;
 
 #[tokio::test]
 async fn nothing_is_done_for_a_queue_that_nobody_waits_for() {
@@ -112,7 +111,7 @@ async fn a_stranger_met_by_a_look_for_many_queues_is_passed_over() {
     // Both are registered before the pump runs: one look for both.
     let (held, free) = (bugle.queue("held").await.unwrap(), bugle.queue("free").await.unwrap());
     let held = tokio::spawn(async move { held.claim_within("w", 1, HOUR, HOUR).await });
-    let free = free.claim_within("w", 1, HOUR, Duration::from_secs(60));
+    let free = free.claim_within("w", 1, HOUR, HOUR);
     let look = tokio::time::timeout(SOON, free).await.expect("held up").unwrap().unwrap();
     assert_eq!(look.jobs.len(), 1);
     assert!(!held.is_finished());

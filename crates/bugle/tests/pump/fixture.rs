@@ -206,10 +206,10 @@ pub(crate) struct Running {
 impl Running {
     /// A worker of 16 slots whose jobs are done at once.
     pub(crate) fn on(bugle: &Bugle, queue: &str) -> Self {
-        let (begin, begun) = mpsc::unbounded_channel();
+        let (started, begun) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
         let worker = bugle.worker(queue).lease(HOUR).handle_any(move |job: Claimed, _: Ctx| {
-            let _ = begin.send(job);
+            let _ = started.send(job);
             async {}
         });
         Self { begun, task: tokio::spawn(worker.run(stop.clone())), stop }

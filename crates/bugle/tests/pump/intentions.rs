@@ -153,7 +153,7 @@ async fn two_kinds_of_consumers_wait_for_one_queue_and_each_gets_its_own_lease()
     let place = Place::new().await;
     let bugle = place.node(|_| {}).await;
     let queue = bugle.queue("q").await.unwrap();
-    let (short, long) = (Duration::from_secs(120), Duration::from_secs(7200));
+    let (short, long) = (Duration::from_mins(2), Duration::from_hours(2));
     let claim = |worker: &'static str, most, lease| {
         let queue = queue.clone();
         tokio::spawn(async move { queue.claim_within(worker, most, lease, HOUR).await })
