@@ -267,7 +267,10 @@ async fn unknown_queues_and_modes_are_refused_with_a_sentence() {
     assert_eq!(refused, "mode is \"fast\"; there are hybrid, event_driven_only, polling_only and shadow");
     let sql = place.db.sql("SELECT bugle.set_mode('q', 'fast')").unwrap();
     let refused = sqlx::query(sql).execute(place.db.pool()).await.unwrap_err().to_string();
-    assert!(refused.contains("mode"), "{refused}");
+    assert!(refused.contains("mode is \"fast\"; there are hybrid, event_driven_only"), "{refused}");
+    let year = Some(Duration::from_hours(24 * 365));
+    let refused = place.outside.set_mode("q", Mode::PollingOnly, year).await.unwrap_err().to_string();
+    assert!(refused.contains("allowed are 1 millisecond to 1 day"), "{refused}");
     let mode = place.one::<String>("SELECT mode FROM bugle.queue").await;
     assert_eq!(mode, "hybrid", "nothing was changed");
 }
