@@ -26,15 +26,17 @@ test-pg: ## Run every suite on another PostgreSQL: make test-pg PG=14|16|17|18
 	@scripts/test-pg $(or $(PG),$(error say which version: make test-pg PG=17)) --workspace
 
 .PHONY: chaos
-chaos: ## The long form of the fault matrix and the stress test (FOR=60 seconds each row, some 6 minutes)
+chaos: ## The large model, the long form of the fault matrix and of the stress test (FOR=60 seconds each row, some 12 minutes)
 	@scripts/setup tests
 	@BUGLE_CHAOS_SECONDS=$(or $(FOR),60) BUGLE_STRESS_SECONDS=$(or $(FOR),60) scripts/suites long
 
 .PHONY: bench
-bench: ## Measure, and print figures with their method
+bench: ## Measure, and print figures; bugle bench NAME --help tells how (some 26 minutes, --quick forms there)
 	@scripts/setup
 	cargo build --release --package bugle-cli
-	@target/release/bugle bench storage
+	@for name in storage wake latency due idle; do \
+		echo "bench $$name"; target/release/bugle bench $$name --ephemeral || exit; echo; \
+	done
 
 .PHONY: docs
 docs: ## Build the API documentation

@@ -81,127 +81,42 @@ BEGIN
   RETURN total;
 END $$;
 
--- Leases up to p_n ready jobs of a queue to a worker: a part of look(). next_due and next_expiry say when to look again; both NULL after a
--- full claim, which is followed by a look. p_wait: wait for the queue's lock; otherwise got is NULL when somebody else has it.
-CREATE FUNCTION bugle.claim(
-  p_token bigint, p_queue int, p_worker text, p_n int, p_dur interval, p_wait boolean, p_sweep boolean,
-  p_due_from timestamptz DEFAULT '-infinity', p_until_from timestamptz DEFAULT '-infinity',
-  OUT got int, OUT next_due timestamptz, OUT next_expiry timestamptz, OUT claimed_at timestamptz
-) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+-- Claims the rows of transactions that were open when a lane's cursor passed them, and have committed since: a part of look(), rare.
+-- keep_x and keep_id: what the cursor still has to wait for.
+CREATE FUNCTION bugle.claim_late(
+  p_token bigint, p_seg int, p_worker text, p_room int, p_dur interval, p_at timestamptz, c bugle.cursor, own bigint,
+  OUT n int, OUT keep_x bigint[], OUT keep_id bigint[]
+) LANGUAGE plpgsql AS $$
 DECLARE
-  c record;             -- the cursor of a lane
-  m record;             -- what a scan found
-  room int := p_n;
-  seg int := 0;
-  own bigint;           -- this transaction's number, once it has one
-  keep_x bigint[];
-  keep_id bigint[];
-  open_x bigint[];
-  moved boolean := false;
-  not_before timestamptz;
+  m record;
 BEGIN
-  -- A statement of its own: every later statement has a snapshot younger than the lock.
-  IF p_wait THEN
-    PERFORM pg_advisory_xact_lock(bugle.claim_class(), p_queue);
-  ELSIF NOT pg_try_advisory_xact_lock(bugle.claim_class(), p_queue) THEN
-    RETURN;
+  SELECT array_agg(s.x) AS xs, array_agg(s.id) AS ids, count(*)::int AS n,
+    ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint) || own AS xip
+  INTO m
+  FROM (
+    SELECT j.x, j.id
+    FROM unnest(c.pend_x, c.pend_id) AS u (x, id)
+    JOIN bugle.job j ON j.queue = c.queue AND j.lane = c.lane AND j.x = u.x AND j.id > u.id
+    WHERE u.x IS DISTINCT FROM own
+    ORDER BY j.x, j.id LIMIT p_room
+  ) s;
+  n := m.n;
+  -- Still open by the scan's own snapshot, or not reached because the room was used up.
+  SELECT coalesce(array_agg(u.x), '{}'), coalesce(array_agg(u.id), '{}') INTO keep_x, keep_id
+  FROM unnest(c.pend_x, c.pend_id) AS u (x, id)
+  WHERE u.x = ANY (m.xip) OR (m.n = p_room AND u.x > m.xs[m.n]);
+  IF m.n = p_room THEN   -- the last one may be half handed out: remember how far
+    keep_x := keep_x || m.xs[m.n];
+    keep_id := keep_id || m.ids[m.n];
   END IF;
-  claimed_at := clock_timestamp();
-
-  SELECT d.due_at INTO next_due FROM bugle.due d WHERE d.queue = p_queue AND d.due_at >= p_due_from ORDER BY d.due_at LIMIT 1;
-  IF next_due <= claimed_at THEN
-    moved := bugle.move_due(p_queue, p_due_from, greatest(p_n, 100)) > 0;
-  END IF;
-
-  FOR l IN 0..3 LOOP
-    EXIT WHEN room <= 0;
-    SELECT * INTO c FROM bugle.cursor k WHERE k.queue = p_queue AND k.lane = l ORDER BY k.gen DESC LIMIT 1;
-    IF NOT FOUND THEN
-      RAISE EXCEPTION 'queue number % does not exist', p_queue USING ERRCODE = 'invalid_parameter_value';
-    END IF;
-    keep_x := '{}';
-    keep_id := '{}';
-    -- Rows of this very transaction (moved, swept) belong to the next look: a snapshot does not list its own transaction, so it is
-    -- added as open. Read anew before each scan: a write in between may have given it its number.
-    own := pg_current_xact_id_if_assigned()::text::bigint;
-
-    IF c.pend_x <> '{}' THEN   -- rows of transactions that were open when the cursor passed them; rare
-      SELECT array_agg(s.x) AS xs, array_agg(s.id) AS ids, count(*)::int AS n,
-        ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint) || own AS xip
-      INTO m
-      FROM (
-        SELECT j.x, j.id
-        FROM unnest(c.pend_x, c.pend_id) AS u (x, id)
-        JOIN bugle.job j ON j.queue = p_queue AND j.lane = l AND j.x = u.x AND j.id > u.id
-        WHERE u.x IS DISTINCT FROM own
-        ORDER BY j.x, j.id LIMIT room
-      ) s;
-      -- Still open by the scan's own snapshot, or not reached because the room was used up.
-      SELECT coalesce(array_agg(u.x), '{}'), coalesce(array_agg(u.id), '{}') INTO keep_x, keep_id
-      FROM unnest(c.pend_x, c.pend_id) AS u (x, id)
-      WHERE u.x = ANY (m.xip) OR (m.n = room AND u.x > m.xs[m.n]);
-      IF m.n = room THEN   -- the last one may be half handed out: remember how far
-        keep_x := keep_x || m.xs[m.n];
-        keep_id := keep_id || m.ids[m.n];
-      END IF;
-      IF m.n > 0 THEN
-        INSERT INTO bugle.lease (token, seg, queue, lane, lo_x, lo_id, hi_x, hi_id, skip, n, worker, claimed_at, dur, until)
-        SELECT p_token, seg + g.k, p_queue, l, g.x, g.lo - 1, g.x, g.hi, '{}', g.n, p_worker, claim.claimed_at, p_dur, clock_timestamp() + p_dur
-        FROM (
-          SELECT u.x, min(u.id) AS lo, max(u.id) AS hi, count(*) AS n, row_number() OVER () AS k
-          FROM unnest(m.xs, m.ids) AS u (x, id) GROUP BY u.x
-        ) g;
-        INSERT INTO bugle.cursor VALUES (p_queue, l, c.gen + 1, c.px, c.pid, keep_x, keep_id, c.claimed + m.n);
-        seg := seg + m.n;
-        room := room - m.n;
-        c.gen := c.gen + 1;
-        c.claimed := c.claimed + m.n;
-        own := pg_current_xact_id_if_assigned()::text::bigint;
-        EXIT WHEN room <= 0;
-      END IF;
-    END IF;
-
-    -- Scan and snapshot are one statement: whatever the cursor passes unseen belongs to a transaction of xip.
-    SELECT array_agg(s.x) AS xs, array_agg(s.id) AS ids, count(*)::int AS n,
-      ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint) || own AS xip,
-      pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax
-    INTO m
-    FROM (
-      SELECT j.x, j.id FROM bugle.job j
-      WHERE j.queue = p_queue AND j.lane = l AND (j.x, j.id) > (c.px, c.pid) AND j.x IS DISTINCT FROM own
-      ORDER BY j.x, j.id LIMIT room
-    ) s;
-    IF m.xmax <= c.px THEN
-      RAISE EXCEPTION 'the jobs of queue number % come from another database cluster', p_queue
-        USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Run SELECT bugle.rebase() once, with no worker running.';
-    END IF;
-    CONTINUE WHEN m.n = 0;
-    open_x := ARRAY(SELECT v FROM unnest(m.xip) AS v WHERE v > c.px AND v < m.xs[m.n]);
-    seg := seg + 1;
+  IF m.n > 0 THEN
     INSERT INTO bugle.lease (token, seg, queue, lane, lo_x, lo_id, hi_x, hi_id, skip, n, worker, claimed_at, dur, until)
-    VALUES (p_token, seg, p_queue, l, c.px, c.pid, m.xs[m.n], m.ids[m.n], open_x, m.n, p_worker, claim.claimed_at, p_dur, clock_timestamp() + p_dur);
-    INSERT INTO bugle.cursor VALUES (p_queue, l, c.gen + 1, m.xs[m.n], m.ids[m.n],
-      keep_x || open_x, keep_id || array_fill(0::bigint, ARRAY[cardinality(open_x)]), c.claimed + m.n);
-    room := room - m.n;
-  END LOOP;
-
-  got := p_n - room;
-  next_due := NULL;
-  IF room = 0 AND p_sweep THEN   -- a queue whose looks are all full would never learn of ended leases
-    PERFORM bugle.sweep(p_queue, p_until_from);
-  END IF;
-  IF room > 0 THEN   -- a full look is followed by a look: only this one needs a timer
-    SELECT d.due_at INTO next_due FROM bugle.due d WHERE d.queue = p_queue AND d.due_at >= p_due_from ORDER BY d.due_at LIMIT 1;
-    SELECT e.until INTO next_expiry FROM bugle.lease e WHERE e.queue = p_queue AND e.until >= p_until_from ORDER BY e.until LIMIT 1;
-    IF next_expiry <= clock_timestamp() AND bugle.sweep(p_queue, p_until_from) > 0 THEN
-      moved := true;
-    END IF;
-    -- What is past and was not taken is locked by somebody's open transaction: not worth a look at every instant.
-    not_before := clock_timestamp() + interval '100 milliseconds';
-    next_expiry := CASE WHEN next_expiry <= clock_timestamp() THEN not_before ELSE next_expiry END;
-    next_due := CASE WHEN moved THEN claim.claimed_at   -- rows of this transaction: look again at once
-      WHEN next_due <= claim.claimed_at THEN not_before ELSE next_due END;
+    SELECT p_token, p_seg + g.k, c.queue, c.lane, g.x, g.lo - 1, g.x, g.hi, '{}', g.n, p_worker, p_at, p_dur, p_at + p_dur
+    FROM (
+      SELECT u.x, min(u.id) AS lo, max(u.id) AS hi, count(*) AS n, row_number() OVER () AS k
+      FROM unnest(m.xs, m.ids) AS u (x, id) GROUP BY u.x
+    ) g;
+    INSERT INTO bugle.cursor VALUES (c.queue, c.lane, c.gen + 1, c.px, c.pid, keep_x, keep_id, c.claimed + m.n);
   END IF;
 END $$;
 
@@ -224,50 +139,163 @@ BEGIN
 END $$;
 
 -- One look: claims for all who wait (rule 3), each ask with a token of its own, in the order of the asks; those of a queue stand together
--- and the queues ascend, or two looks could wait for each other. For each ask served a row without id: how many jobs it got, and in how
--- many microseconds to look again; asks behind one that was not filled are not served: the queue is empty. Then the jobs, unless they
--- are so many bytes that a slow client would hold the queue's lock while they travel: then inlined is false, and bodies(token) brings them.
--- Alone in its transaction, in READ COMMITTED.
+-- and the queues ascend, or two looks could wait for each other. The jobs of each ask, then a row without id: how many they are, and in
+-- how many microseconds to look again (NULL: nothing is known; after a full claim one looks again anyway). Asks behind one that was not
+-- filled are not served: the queue is empty. When the jobs of a lane are so many bytes that a slow client would hold the queue's lock while
+-- they travel, inlined is false and bodies(token) brings them. Alone in its transaction, in READ COMMITTED.
+-- Few statements: a look after a long sleep finds all caches cold, and then each of them costs a tenth of a millisecond.
 CREATE FUNCTION bugle.look(p_token bigint[], p_queue int[], p_worker text[], p_n int[], p_dur interval[], p_sweep boolean[]) RETURNS TABLE (
   ask int, got int, again_us bigint, claimed_at timestamptz, inlined boolean,
   lane smallint, x bigint, id bigint, attempt smallint, max_attempts smallint, enqueued_at timestamptz, due_at timestamptz,
   kind text, key text, payload jsonb, until timestamptz
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+#variable_conflict use_column
 DECLARE
   last int := cardinality(p_token);
-  c record;
-  empty_queue int;
   -- A stranger who holds one queue's lock must not hold up the others.
   one_queue boolean := p_queue[1] = p_queue[last];
+  empty_queue int;
+  moment timestamptz;
+  c record;             -- the cursor of a lane, and what else is there
+  late_n int;           -- rows of transactions that the cursor had to wait for
+  keep_x bigint[];      -- those that it has to wait for still
+  keep_id bigint[];
+  own bigint;           -- this transaction's number, once it has one
+  seg int;
+  room int;
+  n int;
+  next_due timestamptz;
+  next_expiry timestamptz;
+  moved boolean;
 BEGIN
-  PERFORM bugle.check_read_committed('look');
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    PERFORM bugle.check_read_committed('look');
+  END IF;
   IF pg_current_xact_id_if_assigned() IS NOT NULL THEN
     RAISE EXCEPTION 'look was called in a transaction that has already written'
       USING ERRCODE = 'invalid_transaction_state', HINT = 'Call it alone: it lowers the durability of its transaction.';
   END IF;
   -- A claim lost in a crash of the server is a job not yet claimed; any durable ack flushes the claim before it.
-  PERFORM set_config('synchronous_commit', 'off', true);
+  IF set_config('synchronous_commit', 'off', true) IS NULL THEN
+    RETURN;
+  END IF;
   FOR i IN 1..last LOOP
     CONTINUE WHEN p_queue[i] = empty_queue;
-    c := bugle.claim(p_token[i], p_queue[i], p_worker[i], p_n[i], p_dur[i], one_queue, p_sweep[i]);
-    ask := i;
-    got := coalesce(c.got, 0);
-    claimed_at := coalesce(c.claimed_at, clock_timestamp());
-    -- Rounded up: never early. NULL when nothing is known (greatest() alone would make that zero).
-    again_us := CASE WHEN c.got IS NULL THEN 2000
-      WHEN coalesce(c.next_due, c.next_expiry) IS NOT NULL
-      THEN ceil(extract(epoch FROM greatest(least(c.next_due, c.next_expiry) - clock_timestamp(), interval '0')) * 1000000) END;
-    IF got < p_n[i] THEN
+    -- The lock alone: every later statement has a snapshot younger than it. (An IF evaluates it without a statement of its own.)
+    IF one_queue THEN
+      IF pg_advisory_xact_lock(bugle.claim_class(), p_queue[i]) IS NULL THEN
+        RETURN;
+      END IF;
+    ELSIF NOT pg_try_advisory_xact_lock(bugle.claim_class(), p_queue[i]) THEN
+      ask := i;
+      got := 0;
+      again_us := 2000;
+      claimed_at := clock_timestamp();
+      RETURN NEXT;
+      empty_queue := p_queue[i];
+      CONTINUE;
+    END IF;
+    moment := clock_timestamp();
+    room := p_n[i];
+    seg := 0;
+    moved := false;
+    next_due := NULL;
+    next_expiry := NULL;
+    FOR c IN
+      SELECT k.cur, k.lane, k.px, k.pid, k.gen, k.claimed, k.pend_x,
+        pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax,
+        k.pend_x <> '{}' OR EXISTS (SELECT FROM bugle.job j WHERE j.queue = p_queue[i] AND j.lane = k.lane AND (j.x, j.id) > (k.px, k.pid)) AS has_more,
+        (SELECT d.due_at FROM bugle.due d WHERE d.queue = p_queue[i] ORDER BY d.due_at LIMIT 1) AS due,
+        (SELECT e.until FROM bugle.lease e WHERE e.queue = p_queue[i] ORDER BY e.until LIMIT 1) AS expiry
+      FROM generate_series(0, 3) AS lanes (lane)
+      CROSS JOIN LATERAL (SELECT n AS cur, n.* FROM bugle.cursor n WHERE n.queue = p_queue[i] AND n.lane = lanes.lane ORDER BY n.gen DESC LIMIT 1) k
+      ORDER BY lanes.lane
+    LOOP
+      IF c.xmax <= c.px THEN
+        RAISE EXCEPTION 'the jobs of queue number % come from another database cluster', p_queue[i]
+          USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Run SELECT bugle.rebase() once, with no worker running.';
+      END IF;
+      next_due := c.due;
+      next_expiry := c.expiry;
+      CONTINUE WHEN room <= 0 OR NOT c.has_more;
+      -- Rows of this very transaction (moved, swept) belong to the next look: a snapshot does not list its own transaction, so it is
+      -- added as open. Read anew before each scan: a write in between may have given it its number.
+      own := pg_current_xact_id_if_assigned()::text::bigint;
+      late_n := 0;
+      keep_x := '{}';
+      keep_id := '{}';
+      IF c.pend_x <> '{}' THEN
+        SELECT l.* INTO late_n, keep_x, keep_id FROM bugle.claim_late(p_token[i], seg, p_worker[i], room, p_dur[i], moment, c.cur, own) l;
+        IF late_n > 0 THEN
+          RETURN QUERY SELECT i, NULL::int, NULL::bigint, moment, true, b.* FROM bugle.bodies(p_token[i]) b WHERE b.lane = c.lane;
+          seg := seg + late_n;
+          room := room - late_n;
+          own := pg_current_xact_id_if_assigned()::text::bigint;
+          CONTINUE WHEN room <= 0;
+        END IF;
+      END IF;
+      seg := seg + 1;
+      -- Scan and snapshot are one statement: whatever the cursor passes unseen belongs to a transaction that the snapshot lists.
+      RETURN QUERY
+      WITH taken AS (
+        SELECT j.* FROM bugle.job j
+        WHERE j.queue = p_queue[i] AND j.lane = c.lane AND (j.x, j.id) > (c.px, c.pid) AND j.x IS DISTINCT FROM own
+        ORDER BY j.x, j.id LIMIT room
+      ), hi AS (
+        SELECT t.x, t.id, totals.n, totals.bytes <= 65536 AS inlined,
+          ARRAY(SELECT v FROM unnest(ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint) || own) AS v WHERE v > c.px AND v < t.x) AS open_x
+        FROM (SELECT t.x, t.id FROM taken t ORDER BY t.x DESC, t.id DESC LIMIT 1) t
+        CROSS JOIN (SELECT count(*)::int AS n, sum(pg_column_size(t.payload)) AS bytes FROM taken t) totals
+      ), leased AS (
+        INSERT INTO bugle.lease (token, seg, queue, lane, lo_x, lo_id, hi_x, hi_id, skip, n, worker, claimed_at, dur, until)
+        SELECT p_token[i], seg, p_queue[i], c.lane, c.px, c.pid, hi.x, hi.id, hi.open_x, hi.n, p_worker[i], moment, p_dur[i], moment + p_dur[i] FROM hi
+      ), passed AS (
+        INSERT INTO bugle.cursor (queue, lane, gen, px, pid, pend_x, pend_id, claimed)
+        SELECT p_queue[i], c.lane, c.gen + CASE WHEN late_n > 0 THEN 2 ELSE 1 END, hi.x, hi.id, keep_x || hi.open_x,
+          keep_id || array_fill(0::bigint, ARRAY[cardinality(hi.open_x)]), c.claimed + late_n + hi.n
+        FROM hi
+      )
+      SELECT i, NULL::int, NULL::bigint, moment, hi.inlined, t.lane, t.x, t.id, (t.attempt + 1)::smallint, t.max_attempts, t.enqueued_at, t.due_at,
+        t.kind, t.key, CASE WHEN hi.inlined THEN t.payload END, moment + p_dur[i]
+      FROM taken t CROSS JOIN hi
+      ORDER BY t.x, t.id;
+      GET DIAGNOSTICS n = ROW_COUNT;
+      room := room - n;
+    END LOOP;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION 'queue number % does not exist', p_queue[i] USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF next_due <= moment THEN
+      moved := bugle.move_due(p_queue[i], '-infinity', greatest(p_n[i], 100)) > 0;
+      SELECT d.due_at INTO next_due FROM bugle.due d WHERE d.queue = p_queue[i] ORDER BY d.due_at LIMIT 1;
+    END IF;
+    -- A queue whose looks are all full would never learn of ended leases: p_sweep.
+    IF next_expiry <= moment AND (room > 0 OR p_sweep[i]) THEN
+      moved := bugle.sweep(p_queue[i]) > 0 OR moved;
+      SELECT e.until INTO next_expiry FROM bugle.lease e WHERE e.queue = p_queue[i] ORDER BY e.until LIMIT 1;
+    ELSIF room < p_n[i] THEN
+      next_expiry := least(next_expiry, moment + p_dur[i]);   -- those just claimed
+    END IF;
+    IF room > 0 THEN
       empty_queue := p_queue[i];
     END IF;
-    inlined := got = 0 OR (SELECT sum(pg_column_size(b.payload)) FROM bugle.bodies(p_token[i]) b) <= 65536;
-    id := NULL;
+    ask := i;
+    got := p_n[i] - room;
+    again_us := bugle.until_next(least(next_due, next_expiry), moved);
+    claimed_at := moment;
     RETURN NEXT;
-    IF got > 0 AND inlined THEN
-      RETURN QUERY SELECT i, NULL::int, NULL::bigint, NULL::timestamptz, NULL::boolean, b.* FROM bugle.bodies(p_token[i]) b;
-    END IF;
   END LOOP;
+END $$;
+
+-- In how many microseconds to look again, rounded up: never early. NULL when nothing is known (greatest() alone would make that zero).
+-- At once for rows that the look itself moved. What is past and was not taken is locked by somebody's open transaction: not worth a look
+-- at every instant.
+CREATE FUNCTION bugle.until_next(p_at timestamptz, p_moved boolean) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  us bigint := ceil(extract(epoch FROM p_at - clock_timestamp()) * 1000000);
+BEGIN
+  RETURN CASE WHEN p_moved THEN 0 WHEN us <= 0 THEN 100000 ELSE us END;
 END $$;
 
 -- Extends the leases among p_tokens that a worker holds and that have not ended. A token not returned: that lease was lost.

@@ -97,10 +97,9 @@ async fn a_worker_does_its_jobs_through_it() {
     };
     let bugle = Bugle::new(pool(&pooler).await, options).await.unwrap();
     let stop = CancellationToken::new();
-    let worker =
-        bugle.worker("q").poll(Duration::from_millis(10)).lease(Duration::from_millis(300)).handle_any(
-            async |_, _: Ctx| tokio::time::sleep(Duration::from_millis(rand::random_range(0..50))).await,
-        );
+    let worker = bugle.worker("q").lease(Duration::from_millis(300)).handle_any(async |_, _: Ctx| {
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..50))).await;
+    });
     let working = tokio::spawn(worker.run(stop.clone()));
     let mut producers = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -122,6 +121,7 @@ async fn a_worker_does_its_jobs_through_it() {
         }
     };
     tokio::time::timeout(Duration::from_secs(30), done).await.unwrap();
+    assert!(!bugle.node().unwrap().status().listening, "LISTEN is worthless here, and it knows");
     stop.cancel();
     working.await.unwrap().unwrap();
 }

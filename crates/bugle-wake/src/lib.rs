@@ -14,6 +14,8 @@
 
 mod alert;
 mod counters;
+#[cfg(all(test, feature = "explore"))]
+mod explore;
 mod intention;
 mod listener;
 mod mode;

@@ -142,3 +142,28 @@ impl Options {
         rows
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The page that users read must say what the code does.
+    #[test]
+    fn the_page_lists_every_option_with_its_default() {
+        let page = include_str!("../../../docs/wake.md");
+        for (name, default, what) in Options::default().table() {
+            let row = format!("| `{name}` | {default} | {what} |");
+            assert!(page.contains(&row), "docs/wake.md lacks:\n{row}");
+        }
+    }
+
+    #[test]
+    fn every_time_can_be_set_by_its_name() {
+        let mut times = Times::default();
+        for (name, ..) in Times::default().table() {
+            assert!(times.set(name, Duration::from_secs(7)), "{name}");
+        }
+        assert!(times.table().iter().all(|(_, time, _)| *time == Duration::from_secs(7)));
+        assert!(!times.set("heartbeet", Duration::from_secs(7)));
+    }
+}

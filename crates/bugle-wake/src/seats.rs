@@ -74,8 +74,8 @@ struct Seat {
     let_go: bool,
     /// A seat is wanted.
     sit: bool,
-    /// It was seated when the heart last beat: work that came before was announced.
-    slept: bool,
+    /// A sit is unanswered: the bell may be held already.
+    asked: bool,
     /// In a shallow sleep until then.
     shallow_until: Option<Instant>,
     /// The longest that the next shallow sleep may take.
@@ -102,6 +102,8 @@ pub(crate) struct Seats {
 struct Inner {
     session: Session,
     seats: BTreeMap<Bucket, Seat>,
+    /// Seated when the heart last beat: work that came before was announced.
+    slept: BTreeSet<Bucket>,
     /// Bells that were lost with the session, or let go without a word: whoever is marked must be told (rule 11).
     owed: BTreeSet<Bucket>,
 }
@@ -126,7 +128,8 @@ pub struct Holding {
 
 impl Seats {
     pub(crate) fn new(options: Options) -> Self {
-        let inner = Inner { session: Session::Away, seats: BTreeMap::new(), owed: BTreeSet::new() };
+        let (seats, slept, owed) = Default::default();
+        let inner = Inner { session: Session::Away, seats, slept, owed };
         Self { options, inner: Mutex::new(inner), changed: Signal::default() }
     }
 
@@ -209,9 +212,7 @@ impl Seats {
     /// Rule 10: every reserve sits again.
     pub(crate) fn heartbeat(&self) {
         let mut inner = self.inner.lock();
-        for seat in inner.seats.values_mut() {
-            seat.slept = seat.is_seated();
-        }
+        inner.slept = inner.seats.iter().filter(|(_, s)| s.is_seated()).map(|(bucket, _)| *bucket).collect();
         for seat in inner.seats.values_mut().filter(|s| s.demand > 0) {
             if let Held::Mark { .. } = seat.held {
                 seat.held = Held::Mark { covered: false };
@@ -222,7 +223,7 @@ impl Seats {
 
     /// Was it asleep when the heart last beat?
     pub(crate) fn slept(&self, bucket: Bucket) -> bool {
-        self.inner.lock().seats.get(&bucket).is_some_and(|seat| seat.slept)
+        self.inner.lock().slept.contains(&bucket)
     }
 
     /// The next statement for the listener session.
@@ -247,9 +248,12 @@ impl Seats {
         if !bells.is_empty() || !marks.is_empty() {
             return Some(Errand::Leave { bells, marks });
         }
-        let wanted: Vec<_> = inner.seats.iter().filter(|(_, s)| s.sit && s.demand > 0).collect();
+        let mut wanted: Vec<_> = inner.seats.iter_mut().filter(|(_, s)| s.sit && s.demand > 0).collect();
         if wanted.is_empty() {
             return None;
+        }
+        for (_, seat) in &mut wanted {
+            seat.asked = true;
         }
         let marked = wanted.iter().map(|(_, s)| matches!(s.held, Held::Mark { .. })).collect();
         Some(Errand::Sit { buckets: wanted.into_iter().map(|(bucket, _)| *bucket).collect(), marked })
@@ -273,6 +277,7 @@ impl Seats {
         for (bucket, seated) in answers {
             let Some(seat) = inner.seats.get_mut(bucket) else { continue };
             seat.sit = false;
+            seat.asked = false;
             seat.held = match seated {
                 Seated::Bell => Held::Bell,
                 Seated::Reserve => Held::Mark { covered: true },
@@ -320,15 +325,16 @@ impl Seats {
     pub(crate) fn lost(&self, session: Session) {
         let mut inner = self.inner.lock();
         inner.session = session;
+        inner.slept.clear();
         let Inner { seats, owed, .. } = &mut *inner;
         for (bucket, seat) in seats {
-            if seat.held == Held::Bell {
+            // A sit whose answer was lost may have been granted, and a peer may have relied on it.
+            if seat.held == Held::Bell || std::mem::take(&mut seat.asked) {
                 owed.insert(*bucket);
             }
             seat.held = Held::Nothing;
             seat.let_go = false;
             seat.sit = false;
-            seat.slept = false;
             seat.shallow_until = None;
             seat.empty_since = None;
         }

@@ -34,7 +34,8 @@ pub(crate) fn show(global: &Global, output: Output) -> Result<Exit, Failure> {
         .collect();
     output.rows(&rows, || {
         let left = |name| (name, Align::Left);
-        let mut table = Table::new(&[left("option"), left("value"), left("default"), left("what it does")]);
+        let mut table =
+            Table::new(&[left("option"), left("value"), left("default"), left("what it does")]).uncut();
         for row in &rows {
             table.row([row.option.to_owned(), row.value.clone(), row.default.clone(), row.what.clone()]);
         }

@@ -33,6 +33,7 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::Demo(args) => demo::run(&args, &global, output).await,
         Command::DemoWorker(args) => demo::worker::run(args, &global).await,
         Command::Work(args) => work::run(args, &global).await,
+        Command::Bench(bench::Command::Part) => bench::part::run().await, // its parent tells it where
         // Short ones.
         Command::Enqueue(args) => {
             let input = enqueue::Input::read(&args)?; // what is wrong with it needs no database to be told

@@ -21,15 +21,23 @@ pub(crate) enum Align {
 pub(crate) struct Table {
     columns: Vec<(&'static str, Align)>,
     rows: Vec<Vec<String>>,
+    cut: bool,
 }
 
 impl Table {
     pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+        Self { columns: columns.to_vec(), rows: Vec::new(), cut: true }
+    }
+
+    /// Long cells are sentences, to be read in full.
+    pub(crate) fn uncut(mut self) -> Self {
+        self.cut = false;
+        self
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(|cell| cut(&clean(&cell))).collect());
+        let tidy = |cell: String| if self.cut { cut(&clean(&cell)) } else { clean(&cell) };
+        self.rows.push(cells.into_iter().map(tidy).collect());
     }
 
     pub(crate) fn render(&self) -> String {

@@ -31,10 +31,10 @@ pub const ACK_WITHOUT_PROOF: Break = Break {
 /// A claim that does not wait for another one.
 pub const CLAIM_WITHOUT_THE_LOCK: Break = Break {
     name: "claim without the queue's lock, and without the cursor's key that would refuse it",
-    function: "claim",
+    function: "look",
     changes: &[
-        ("PERFORM pg_advisory_xact_lock(bugle.claim_class(), p_queue);", ""),
-        ("    keep_x := '{}';\n", "    keep_x := '{}';\n    PERFORM pg_sleep(0.002);\n"),
+        ("IF pg_advisory_xact_lock(bugle.claim_class(), p_queue[i]) IS NULL THEN", "IF false THEN"),
+        ("      keep_x := '{}';\n", "      keep_x := '{}';\n      PERFORM pg_sleep(0.002);\n"),
     ],
     also: "ALTER TABLE bugle.cursor DROP CONSTRAINT cursor_pkey; CREATE INDEX ON bugle.cursor (queue, lane, gen)",
 };
@@ -42,11 +42,8 @@ pub const CLAIM_WITHOUT_THE_LOCK: Break = Break {
 /// A cursor that forgets the transactions that were open when it passed.
 pub const CURSOR_WITHOUT_OPEN_TRANSACTIONS: Break = Break {
     name: "the cursor forgets which transactions were open: late commits are lost",
-    function: "claim",
-    changes: &[(
-        "open_x := ARRAY(SELECT v FROM unnest(m.xip) AS v WHERE v > c.px AND v < m.xs[m.n]);",
-        "open_x := '{}';",
-    )],
+    function: "look",
+    changes: &[("AS v WHERE v > c.px AND v < t.x) AS open_x", "AS v WHERE false) AS open_x")],
     also: "",
 };
 
@@ -86,12 +83,12 @@ pub const SWEEP_THAT_LOSES: Break = Break {
 /// A due time that nobody waits for.
 pub const DUE_TOO_EARLY: Break = Break {
     name: "jobs are moved a while before they are due",
-    function: "claim",
+    function: "look",
     changes: &[
-        ("IF next_due <= claimed_at THEN", "IF next_due <= claimed_at + interval '100 milliseconds' THEN"),
+        ("IF next_due <= moment THEN", "IF next_due <= moment + interval '100 milliseconds' THEN"),
         (
-            "bugle.move_due(p_queue, p_due_from, greatest(p_n, 100)) > 0;",
-            "bugle.move_early(p_queue, p_due_from, greatest(p_n, 100)) > 0;",
+            "bugle.move_due(p_queue[i], '-infinity', greatest(p_n[i], 100)) > 0;",
+            "bugle.move_early(p_queue[i], '-infinity', greatest(p_n[i], 100)) > 0;",
         ),
     ],
     also: "CREATE FUNCTION bugle.move_early(p_queue int, p_from timestamptz, p_most int) RETURNS int LANGUAGE plpgsql AS $$

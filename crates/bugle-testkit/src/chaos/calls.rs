@@ -6,6 +6,8 @@ use bugle::{Bugle, Error, JobId, Outcome};
 use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use sqlx::Connection as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A client whose every call goes into the history.
@@ -17,6 +19,8 @@ pub struct Recorded {
     pub queue: Queue,
     recorder: RecorderClient,
     who: String,
+    /// Claims of the engine that nobody saw, as far as they are told.
+    told_unseen: Arc<AtomicU64>,
 }
 
 /// Where a job is enqueued.
@@ -51,7 +55,7 @@ impl Recorded {
     /// Calls by `who` on the queue `queue`.
     pub async fn new(bugle: Bugle, queue: &str, recorder: RecorderClient, who: &str) -> anyhow::Result<Self> {
         let queue = bugle.queue(queue).await?;
-        Ok(Self { bugle, queue, recorder, who: who.to_owned() })
+        Ok(Self { bugle, queue, recorder, who: who.to_owned(), told_unseen: Arc::default() })
     }
 
     fn invoke(&self, op: Op, items: Vec<Item>) -> std::io::Result<Call> {
@@ -173,6 +177,36 @@ impl Recorded {
                 Err(error) => return not_done(&call, &error).map(|()| None),
             }
         }
+    }
+
+    /// Claims, waiting in the wake engine until something is there or `patience` is over. A look that fails is the engine's to repeat.
+    pub async fn claim_within(
+        &self,
+        most: u32,
+        lease: Duration,
+        patience: Duration,
+    ) -> anyhow::Result<Option<Look>> {
+        let call = self.invoke(Op::Claim, Vec::new())?;
+        let answer = self.queue.claim_within(&self.who, most, lease, patience).await;
+        self.tell_unseen_claims()?;
+        match answer {
+            Ok(Some(look)) => {
+                call.ok(|event| event.db_now(look.claimed_at).items(look.jobs.iter().map(handed_out)))?;
+                Ok(Some(look))
+            }
+            Ok(None) => call.ok(|event| event).map(|()| None).map_err(Into::into),
+            Err(error) => not_done(&call, &error).map(|()| None),
+        }
+    }
+
+    /// The engine's looks that failed may have claimed, and what it handed back it had claimed: the history must know of them.
+    fn tell_unseen_claims(&self) -> anyhow::Result<()> {
+        let Some(node) = self.bugle.node() else { return Ok(()) };
+        let unseen = node.counters().failed_looks.get() + node.counters().hand_backs.get();
+        for _ in self.told_unseen.fetch_max(unseen, Ordering::Relaxed)..unseen {
+            self.invoke(Op::Claim, Vec::new())?.unknown("a look of the engine that nobody saw answered")?;
+        }
+        Ok(())
     }
 
     /// Acks; `None` = not answered with yes.

@@ -89,7 +89,8 @@ impl Queue {
             lease: check_lease(lease)?,
             sweep: false,
         };
-        let looks = look::look(self.bugle.pool(), self.bugle.statements(), &[ask]).await?;
+        let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
+        let looks = look::look(&mut connection, self.bugle.statements(), &[ask]).await?;
         looks.into_iter().flatten().next().ok_or_else(|| Error::Bug("a look was not answered".to_owned()))
     }
 

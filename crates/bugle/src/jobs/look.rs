@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
 use sqlx::types::Json;
-use sqlx::{FromRow as _, PgPool, Row as _};
+use sqlx::{FromRow as _, PgConnection, Row as _};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +22,12 @@ pub(super) struct Ask {
     pub(super) sweep: bool,
 }
 
-/// The first row for each ask.
+/// The last row for each ask.
 #[derive(sqlx::FromRow)]
-struct Head {
-    ask: i32,
+struct Tail {
     got: i32,
     again_us: Option<i64>,
     claimed_at: DateTime<Utc>,
-    inlined: bool,
 }
 
 #[derive(sqlx::FromRow)]
@@ -52,12 +51,11 @@ struct Body {
 /// One round trip unless the bodies are large: those travel after the claim has committed, so that a slow client never holds the
 /// queue's lock.
 pub(super) async fn look(
-    pool: &PgPool,
+    connection: &mut PgConnection,
     statements: &Statements,
     asks: &[Ask],
 ) -> Result<Vec<Option<Look>>, Error> {
     let tokens: Vec<i64> = asks.iter().map(|_| rand::random_range(1..i64::MAX)).collect();
-    let mut connection = pool.acquire().await.map_err(Error::connecting)?;
     crash::point("claim.before_send");
     let rows: Vec<PgRow> = sqlx::query(statements.look())
         .bind(&tokens)
@@ -71,21 +69,18 @@ pub(super) async fn look(
         .map_err(Error::executing)?;
     crash::point("claim.after_commit");
     let mut looks: Vec<Option<Look>> = asks.iter().map(|_| None).collect();
-    let mut left_behind = Vec::new();
+    let mut left_behind = BTreeSet::new();
+    let mut jobs = Vec::new();
     for row in rows {
-        if row.try_get::<Option<i64>, _>("id").map_err(Error::Answer)?.is_none() {
-            let head = Head::from_row(&row).map_err(Error::Answer)?;
-            let place = place(head.ask)?;
-            looks[place] = Some(head.look(tokens[place], asks[place].most));
-            if !head.inlined {
-                left_behind.push(place);
-            }
-            continue;
-        }
         let place = place(row.try_get("ask").map_err(Error::Answer)?)?;
-        let body = Body::from_row(&row).map_err(Error::Answer)?;
-        if let Some(look) = &mut looks[place] {
-            look.jobs.push(body.claimed(tokens[place]));
+        if row.try_get::<Option<i64>, _>("id").map_err(Error::Answer)?.is_none() {
+            let tail = Tail::from_row(&row).map_err(Error::Answer)?;
+            looks[place] = Some(tail.look(tokens[place], asks[place].most, std::mem::take(&mut jobs)));
+        } else if row.try_get("inlined").map_err(Error::Answer)? {
+            let body = Body::from_row(&row).map_err(Error::Answer)?;
+            jobs.push(body.claimed(tokens[place]));
+        } else {
+            left_behind.insert(place);
         }
     }
     for place in left_behind {
@@ -107,11 +102,11 @@ fn place(ask: i32) -> Result<usize, Error> {
     usize::try_from(ask - 1).map_err(|_| Error::Bug(format!("a look answered ask number {ask}")))
 }
 
-impl Head {
-    fn look(&self, token: i64, most: i32) -> Look {
+impl Tail {
+    fn look(&self, token: i64, most: i32, jobs: Vec<Claimed>) -> Look {
         Look {
             token,
-            jobs: Vec::new(),
+            jobs,
             full: self.got >= most,
             look_again_in: self.again_us.map(|us| Duration::from_micros(us.unsigned_abs())),
             claimed_at: self.claimed_at,

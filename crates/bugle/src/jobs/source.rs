@@ -5,8 +5,8 @@ use super::settle::release;
 use super::{Look, Statements};
 use crate::Error;
 use bugle_wake::{Answer, Ask, Number, Source};
-use sqlx::PgPool;
 use sqlx::postgres::types::PgInterval;
+use sqlx::{Connection as _, PgConnection, PgPool};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +27,9 @@ pub(crate) struct Want {
 pub(crate) struct JobSource {
     pub(crate) pool: PgPool,
     pub(crate) statements: Arc<Statements>,
+    /// A connection of the pump's own, kept warm: the pool deals its connections out in turn, each with plans to make anew and asked
+    /// first whether it lives, which takes longer than the look.
+    warm: tokio::sync::Mutex<Option<PgConnection>>,
     /// Looks that found something.
     pub(crate) finds: Arc<AtomicU64>,
     /// When a look of a queue last had room left.
@@ -35,7 +38,13 @@ pub(crate) struct JobSource {
 
 impl JobSource {
     pub(crate) fn new(pool: PgPool, statements: Arc<Statements>) -> Self {
-        Self { pool, statements, finds: Arc::default(), had_room: Mutex::default() }
+        Self {
+            pool,
+            statements,
+            warm: tokio::sync::Mutex::default(),
+            finds: Arc::default(),
+            had_room: Mutex::default(),
+        }
     }
 
     /// Must this look sweep although it may be full?
@@ -47,6 +56,23 @@ impl JobSource {
             *at = Instant::now();
         }
         overdue
+    }
+
+    /// Looks on the warm connection, or on one of the pool when that is in use. One that breaks is not used again.
+    async fn look_warm(&self, asks: &[look::Ask]) -> Result<Vec<Option<Look>>, Error> {
+        let Ok(mut warm) = self.warm.try_lock() else {
+            let mut connection = self.pool.acquire().await.map_err(Error::connecting)?;
+            return look(&mut connection, &self.statements, asks).await;
+        };
+        let mut connection = match warm.take() {
+            Some(connection) => connection,
+            None => {
+                PgConnection::connect_with(&self.pool.connect_options()).await.map_err(Error::connecting)?
+            }
+        };
+        let looks = look(&mut connection, &self.statements, asks).await?;
+        *warm = Some(connection);
+        Ok(looks)
     }
 
     fn note_room(&self, queue: i32) {
@@ -70,7 +96,7 @@ impl Source for JobSource {
                 sweep: self.must_sweep(ask.number.0),
             })
             .collect();
-        let looks = tokio::time::timeout(LOOK_WITHIN, look(&self.pool, &self.statements, &asks)).await;
+        let looks = tokio::time::timeout(LOOK_WITHIN, self.look_warm(&asks)).await;
         let looks = looks.unwrap_or_else(|_| Err(Error::timed_out()))?;
         Ok(looks.into_iter().zip(asks).map(|(look, ask)| self.answer(look, &ask)).collect())
     }

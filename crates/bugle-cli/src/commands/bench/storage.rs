@@ -1,5 +1,7 @@
 //! `bugle bench storage`: what the tables of jobs cost, beside the bare SQL of a queue.
 
+use super::figure::{median, rate};
+use super::progress;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Align, Output, Table};
@@ -7,7 +9,6 @@ use crate::place::Place;
 use bugle::name::SchemaName;
 use bugle::{Bugle, Options};
 use futures_util::future::try_join_all;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sqlx::types::Json;
@@ -66,11 +67,7 @@ pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Ex
     }
     let pool = place.pool(args.connections + 1, false).await?;
     let bench = Bench { pool, schema: SchemaName::parse("bugle_bench")?, args };
-    let bar = ProgressBar::new(u64::try_from(args.batch.len() * args.rounds).unwrap_or(0));
-    bar.set_style(
-        ProgressStyle::with_template("{wide_bar} round {pos} of {len}, {eta} left")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
+    let bar = progress::bar(args.batch.len() * args.rounds);
     let mut figures = Vec::new();
     for batch in &args.batch {
         let (mut floor, mut ours) = (Vec::new(), Vec::new());
@@ -223,14 +220,4 @@ impl Bench<'_> {
 fn payloads() -> Vec<Json<Box<RawValue>>> {
     let text = r#"{"to": "somebody@example.com", "subject": "Your order has been sent", "order": 4711, "retry": false}"#;
     vec![Json(RawValue::from_string(text.to_owned()).unwrap_or_default()); ENQUEUE_BATCH]
-}
-
-fn rate(jobs: usize, time: Duration) -> f64 {
-    f64::from(u32::try_from(jobs).unwrap_or(u32::MAX)) / time.as_secs_f64()
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }

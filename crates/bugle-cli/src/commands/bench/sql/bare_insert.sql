@@ -1,0 +1,2 @@
+-- Writes the payload $1.
+INSERT INTO bench.bare (payload) VALUES ($1) RETURNING id;

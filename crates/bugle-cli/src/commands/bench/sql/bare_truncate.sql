@@ -1,0 +1,2 @@
+-- Empties the bare tables, dead rows and all.
+TRUNCATE bench.bare, bench.bare_notify;

@@ -1,0 +1,2 @@
+-- Where producers ring.
+SELECT bugle.bell_channel();

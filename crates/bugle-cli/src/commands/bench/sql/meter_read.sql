@@ -1,0 +1,7 @@
+-- Statements of database $1 so far, and those among them that are looks by the pattern $2.
+SELECT coalesce(sum(s.calls), 0)::bigint AS statements,
+  coalesce(sum(s.calls) FILTER (WHERE s.query LIKE $2), 0)::bigint AS looks
+FROM pg_stat_statements s
+JOIN pg_database d ON d.oid = s.dbid
+WHERE d.datname = $1
+  AND s.toplevel;

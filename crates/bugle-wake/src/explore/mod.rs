@@ -1,0 +1,282 @@
+//! The shipped registry, seats, intentions and pump under shuttle, which tries many interleavings of their steps. Only what stands for
+//! PostgreSQL and the listener's connection is made up here. No timer and no heartbeat helps: a lost wake-up leaves everybody
+//! waiting, and shuttle reports that as a deadlock.
+//!
+//! Run with `cargo test -p bugle-wake --features explore explore`.
+
+mod database;
+
+use crate::counters::Why;
+use crate::intention::Intention;
+use crate::number::{Call, Number};
+use crate::options::{Options, Times};
+use crate::pump::{self, Pump, Source, Timer};
+use crate::registry::{Registry, Wake as _};
+use crate::round::{Answer, Ask};
+use crate::seats::{Errand, Seats};
+use database::Database;
+use futures_util::FutureExt as _;
+use shuttle::future::{JoinHandle, block_on, spawn, yield_now};
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Interleavings that each test tries.
+const TRIES: usize = 2_000;
+const QUEUE: Number = Number(1);
+
+/// Time does not pass here: what sleeps for a moment goes on when others have had their turn.
+struct NoTime;
+
+impl Timer for NoTime {
+    async fn sleep_until(&self, at: Option<Instant>) {
+        match at {
+            Some(_) => yield_now().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+struct Rows {
+    database: Arc<Database>,
+    /// Lowers the flags after a look instead of before it: the mistake that this suite must find.
+    late: Option<Arc<Registry<(), u32>>>,
+}
+
+impl Source for Rows {
+    type Want = ();
+    type Item = u32;
+    type Error = Infallible;
+
+    async fn look(&self, asks: Vec<Ask<()>>) -> Result<Vec<Answer<u32>>, Infallible> {
+        yield_now().await; // on its way
+        let answers = asks.iter().map(|ask| {
+            let taken = self.database.claim(ask.most);
+            Answer { item: (taken > 0).then_some(taken), taken, again: None }
+        });
+        let answers = answers.collect();
+        yield_now().await; // on its way back
+        if let Some(registry) = &self.late {
+            registry.inner.lock().queues.values_mut().for_each(|queue| queue.flag = None);
+        }
+        Ok(answers)
+    }
+
+    async fn hand_back(&self, _: Number, rows: u32) {
+        self.database.produce(rows, true).await;
+    }
+}
+
+/// One process: a pump, and in place of the listener's connection a loop over the made-up database.
+struct Node {
+    pump: Pump<Rows>,
+    tasks: Vec<JoinHandle<()>>,
+    database: Arc<Database>,
+    number: usize,
+}
+
+impl Node {
+    fn start(database: &Arc<Database>, number: usize, late: bool) -> Self {
+        let brief = Duration::from_nanos(1);
+        let times = Times {
+            linger: brief,
+            linger_max: brief,
+            linger_poll: brief,
+            linger_poll_max: brief,
+            shallow: brief,
+            shallow_max: brief,
+            delivery_timeout: Duration::from_hours(1),
+            ..Times::default()
+        };
+        let options = Options { times, ..Options::default() };
+        let seats = Arc::new(Seats::new(options.clone()));
+        let registry = Arc::new(Registry::new(options, seats.clone(), Arc::default()));
+        let source = Rows { database: database.clone(), late: late.then(|| registry.clone()) };
+        let tasks = vec![
+            spawn(pump::run(Arc::new(source), registry.clone(), Arc::new(NoTime))),
+            spawn(listen(database.clone(), number, seats, registry.clone())),
+        ];
+        Self { pump: Pump { registry }, tasks, database: database.clone(), number }
+    }
+
+    fn wait_for(&self, most: u32) -> Intention<(), u32> {
+        self.pump.once(QUEUE, (), most).unwrap()
+    }
+
+    async fn stop(self) {
+        self.pump.registry.close();
+        self.database.disconnect(self.number);
+        for task in self.tasks {
+            task.await.unwrap();
+        }
+    }
+}
+
+/// What the listener's task does, without its connection.
+async fn listen(database: Arc<Database>, node: usize, seats: Arc<Seats>, registry: Arc<Registry<(), u32>>) {
+    seats.listening();
+    registry.wake_all(Why::Connected, Instant::now());
+    while let Some(calls) = database.heard(node) {
+        for call in calls {
+            match call {
+                Call::Ring(bucket, number) => {
+                    registry.ring(number, Instant::now());
+                    seats.rung(bucket, Instant::now());
+                }
+                Call::Handover(bucket) => {
+                    if seats.handover(bucket) {
+                        registry.wake_bucket(bucket, Why::Handover, Instant::now());
+                    }
+                }
+                Call::Control => {}
+            }
+        }
+        for bucket in seats.surfaced(Instant::now()) {
+            registry.wake_bucket(bucket, Why::Shallow, Instant::now());
+        }
+        match seats.next_errand(Instant::now()) {
+            Some(Errand::Leave { bells, marks }) => {
+                database.leave(node, !bells.is_empty()).await;
+                seats.left(&bells, &marks);
+            }
+            Some(Errand::Sit { buckets, marked }) => {
+                let seated = database.sit(node, marked[0]).await;
+                for bucket in seats.seated(&[(buckets[0], seated)], Instant::now()) {
+                    registry.wake_bucket(bucket, Why::Seated, Instant::now());
+                }
+            }
+            None => {
+                let mut changed = pin!(seats.changed.raised().fuse());
+                let mut call = pin!(database.something_to_hear(node).fuse());
+                let mut time = pin!(NoTime.sleep_until(seats.next_timer()).fuse());
+                futures_util::select_biased! { () = changed => {}, () = call => {}, () = time => {} }
+            }
+        }
+    }
+}
+
+/// Consumers on `nodes` nodes wait for one row each, producers write as many, perhaps not before a node has gone to sleep; every
+/// consumer must get its row.
+fn everybody_is_served(nodes: usize, consumers: usize, asleep: bool, late: bool) {
+    block_on(async move {
+        let database = Arc::new(Database::new(nodes));
+        let fleet: Vec<_> = (0..nodes).map(|n| Node::start(&database, n, late)).collect();
+        let waiting: Vec<_> = (0..consumers)
+            .map(|c| {
+                let intention = fleet[c % nodes].wait_for(1);
+                spawn(async move { intention.next().await.unwrap() })
+            })
+            .collect();
+        while asleep && !database.has_sentinel() {
+            yield_now().await;
+        }
+        let producers: Vec<_> = (0..consumers)
+            .map(|_| {
+                let database = database.clone();
+                spawn(async move { database.produce(1, true).await })
+            })
+            .collect();
+        for producer in producers {
+            producer.await.unwrap();
+        }
+        for consumer in waiting {
+            assert_eq!(consumer.await.unwrap(), 1);
+        }
+        for node in fleet {
+            node.stop().await;
+        }
+        assert_eq!(database.left(), 0);
+    });
+}
+
+#[test]
+fn every_consumer_of_one_node_is_served() {
+    shuttle::check_random(|| everybody_is_served(1, 3, true, false), TRIES);
+}
+
+#[test]
+fn every_consumer_of_two_nodes_is_served() {
+    shuttle::check_pct(|| everybody_is_served(2, 3, false, false), TRIES, 3);
+}
+
+#[test]
+fn every_consumer_of_three_nodes_is_served() {
+    shuttle::check_random(|| everybody_is_served(3, 3, true, false), TRIES);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_flag_lowered_after_the_look_loses_a_wake() {
+    shuttle::check_random(|| everybody_is_served(1, 3, true, true), TRIES);
+}
+
+/// One consumer goes at any moment; whatever was claimed for it reaches the other, on another node.
+fn one_goes(producer_fails: bool) {
+    block_on(async move {
+        let database = Arc::new(Database::new(2));
+        let fleet = [Node::start(&database, 0, false), Node::start(&database, 1, false)];
+        let (goes, stays) = (fleet[0].wait_for(1), fleet[1].wait_for(1));
+        let gone = spawn(async move {
+            for _ in 0..3 {
+                if let Some(Some(_)) = goes.next().now_or_never() {
+                    return true; // served first: it keeps its row
+                }
+                yield_now().await;
+            }
+            false
+        });
+        let served = spawn(async move { stays.next().await.unwrap() });
+        if producer_fails {
+            database.produce(1, false).await;
+        }
+        database.produce(1, true).await;
+        if gone.await.unwrap() {
+            database.produce(1, true).await;
+        }
+        assert_eq!(served.await.unwrap(), 1);
+        for node in fleet {
+            node.stop().await;
+        }
+    });
+}
+
+#[test]
+fn what_was_claimed_for_one_who_went_reaches_another_node() {
+    shuttle::check_random(|| one_goes(false), TRIES);
+}
+
+#[test]
+fn a_producer_that_rolls_back_disturbs_nobody() {
+    shuttle::check_random(|| one_goes(true), TRIES);
+}
+
+/// The sentinel is busy after its first row: the next row must reach the reserve (handover), whoever that is.
+fn a_busy_sentinel() {
+    block_on(async move {
+        let database = Arc::new(Database::new(2));
+        let fleet = [Node::start(&database, 0, false), Node::start(&database, 1, false)];
+        let consumers: Vec<_> = fleet
+            .iter()
+            .map(|node| {
+                let intention = node.wait_for(1);
+                spawn(async move { intention.next().await.unwrap() })
+            })
+            .collect();
+        for _ in 0..2 {
+            database.produce(1, true).await;
+            yield_now().await;
+        }
+        for consumer in consumers {
+            assert_eq!(consumer.await.unwrap(), 1);
+        }
+        for node in fleet {
+            node.stop().await;
+        }
+    });
+}
+
+#[test]
+fn a_sentinel_that_gets_busy_hands_over() {
+    shuttle::check_random(a_busy_sentinel, TRIES);
+}
