@@ -126,6 +126,14 @@ ALTER TABLE bugle.queue
 
 CREATE FUNCTION bugle.set_mode(p_queue text, p_mode text, p_poll_interval interval DEFAULT NULL, p_namespace text DEFAULT 'default') RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+  IF p_mode IS NULL OR p_mode NOT IN ('hybrid', 'event_driven_only', 'polling_only', 'shadow') THEN
+    RAISE EXCEPTION 'mode is "%"; there are hybrid, event_driven_only, polling_only and shadow', coalesce(left(p_mode, 80), 'NULL')
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Use hybrid unless you know better.';
+  END IF;
+  IF p_poll_interval NOT BETWEEN interval '1 millisecond' AND interval '1 day' THEN
+    RAISE EXCEPTION 'poll interval is %; allowed are 1 millisecond to 1 day', p_poll_interval
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for that of the node''s options.';
+  END IF;
   UPDATE bugle.queue SET mode = p_mode, poll_interval = p_poll_interval WHERE id = bugle.find_queue(p_namespace, p_queue);
   IF NOT FOUND THEN
     RAISE EXCEPTION 'queue "%" does not exist in namespace "%"', left(p_queue, 80), left(p_namespace, 80)

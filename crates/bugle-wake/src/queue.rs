@@ -41,8 +41,6 @@ pub(crate) struct Queue<W, I> {
     /// The seats know of its demand.
     pub(crate) counted: bool,
     pub(crate) empty_looks: u32,
-    /// The heartbeat found work: if no ring for it is heard until then, a wake was missed.
-    pub(crate) suspect: Option<Instant>,
     /// A ring that was not answered in time has been told already.
     pub(crate) overdue_told: bool,
 }
@@ -57,7 +55,6 @@ impl<W, I> Queue<W, I> {
             setting,
             counted: false,
             empty_looks: 0,
-            suspect: None,
             overdue_told: false,
         }
     }
@@ -67,9 +64,15 @@ impl<W, I> Queue<W, I> {
         self.entries.iter().any(|e| e.most > 0)
     }
 
-    /// Sets the flag; the first to set it gives its name and time, but a heartbeat gives way to whatever announces work.
+    /// Sets the flag; the first to set it gives its name and time, but a heartbeat gives way to whatever announces work, and the seat that
+    /// a reserve takes anew at its heartbeat to the heartbeat.
     pub(crate) fn wake(&mut self, why: Why, now: Instant) {
-        if self.flag.is_none_or(|flag| flag.why == Why::Heartbeat) {
+        let gives_way = |flag: Flag| match flag.why {
+            Why::Heartbeat => true,
+            Why::Seated => why == Why::Heartbeat,
+            _ => false,
+        };
+        if self.flag.is_none_or(gives_way) {
             self.flag = Some(Flag { why, at: now });
         }
     }

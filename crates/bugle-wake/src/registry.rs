@@ -34,6 +34,8 @@ pub(crate) struct Inner<W, I> {
     settings: HashMap<Number, Setting>,
     next_id: u64,
     waiting: usize,
+    /// The heartbeat found work of these: if no ring for it is heard until then, a wake was missed, whether or not anybody still waits.
+    pub(crate) suspects: BTreeMap<Number, Instant>,
     /// Claimed for intentions that have gone meanwhile.
     pub(crate) unclaimed: Vec<(Number, I)>,
     pub(crate) alert: Alert,
@@ -61,6 +63,7 @@ impl<W, I> Registry<W, I> {
             settings: HashMap::new(),
             next_id: 0,
             waiting: 0,
+            suspects: BTreeMap::new(),
             unclaimed: Vec::new(),
             alert,
             paused_until: None,
@@ -216,8 +219,8 @@ pub(crate) trait Wake: Send + Sync {
 impl<W: Send, I: Send> Wake for Registry<W, I> {
     fn ring(&self, number: Number, now: Instant) {
         let mut inner = self.inner.lock();
+        inner.suspects.remove(&number);
         let Some(queue) = inner.queues.get_mut(&number) else { return };
-        queue.suspect = None;
         if queue.setting.mode == Mode::Shadow {
             self.counters.shadow_rings.one();
             queue.overdue_told = true; // remembered until the next poll: it was announced
@@ -235,8 +238,8 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
 
     fn local(&self, number: Number, now: Instant) {
         let mut inner = self.inner.lock();
+        inner.suspects.remove(&number);
         let Some(queue) = inner.queues.get_mut(&number) else { return };
-        queue.suspect = None;
         if queue.has_demand() && queue.setting.mode.is_rung() {
             queue.wake(Why::Local, now);
             drop(inner);
@@ -266,8 +269,10 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
 
     fn heartbeat(&self, now: Instant) {
         let mut inner = self.inner.lock();
-        for queue in inner.queues.values_mut().filter(|q| q.setting.mode == Mode::Hybrid) {
-            queue.wake(Why::Heartbeat, now);
+        for (number, queue) in inner.queues.iter_mut().filter(|(_, q)| q.setting.mode == Mode::Hybrid) {
+            // Nobody rings for a node that is awake: what the heartbeat finds for it is no missed wake.
+            let asleep = self.seats.slept(number.bucket());
+            queue.wake(if asleep { Why::Heartbeat } else { Why::Linger }, now);
         }
         self.note(&mut inner, Event::Heartbeat, now);
         drop(inner);

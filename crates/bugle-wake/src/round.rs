@@ -58,9 +58,8 @@ impl<W: Clone, I> Registry<W, I> {
         }
         inner.paused_until = None;
         let mut round = Round { reasons: Vec::new(), asks: Vec::new() };
-        let mut asks = Vec::new();
-        let Inner { queues, alert, .. } = &mut *inner;
-        for (number, queue) in queues {
+        let (mut asks, mut timers) = (Vec::new(), false);
+        for (number, queue) in &mut inner.queues {
             let Some(reason) = queue.take_reason(now) else { continue };
             queue.looking = true;
             round.reasons.push((*number, reason));
@@ -69,12 +68,13 @@ impl<W: Clone, I> Registry<W, I> {
                 asks.push(Ask { number: *number, most: entry.most, want: entry.want.clone() });
             }
             self.counters.causes[reason.why as usize].one();
-            if reason.why == Why::Timer {
-                alert.note(Event::Timer, now);
-            }
+            timers |= reason.why == Why::Timer;
         }
         if asks.is_empty() {
             return None;
+        }
+        if timers {
+            self.note(&mut inner, Event::Timer, now);
         }
         self.counters.looks.one();
         Some((round, asks))
@@ -153,7 +153,9 @@ impl<W: Clone, I> Registry<W, I> {
             queue.empty_looks = 0;
             match reason.why {
                 Why::Ring => self.counters.wake_latency.note(now.duration_since(reason.at)),
-                Why::Heartbeat => queue.suspect = Some(now + RING_WITHIN),
+                Why::Heartbeat => {
+                    inner.suspects.insert(number, now + RING_WITHIN);
+                }
                 Why::Poll if queue.setting.mode == Mode::Shadow && !queue.overdue_told => {
                     self.counters.shadow_misses.one();
                 }
@@ -211,17 +213,17 @@ impl<W: Clone, I> Registry<W, I> {
     /// What time alone brings to light: a fallback hit, a ring that nobody answered.
     pub(crate) fn tick(&self, now: Instant) {
         let mut inner = self.inner.lock();
-        let (mut hits, mut overdue) = (Vec::new(), 0);
-        for (number, queue) in &mut inner.queues {
-            if queue.suspect.take_if(|at| *at <= now).is_some() {
-                hits.push(*number);
-            }
+        let hits: Vec<Number> =
+            inner.suspects.iter().filter(|(_, at)| **at <= now).map(|(number, _)| *number).collect();
+        let mut overdue = 0;
+        for queue in inner.queues.values_mut() {
             if is_overdue(queue, now, self.options.times.delivery_timeout) {
                 queue.overdue_told = true;
                 overdue += 1;
             }
         }
         for number in hits {
+            inner.suspects.remove(&number);
             self.counters.fallback_hits.one();
             tracing::warn!(
                 queue = number.0,
@@ -241,8 +243,8 @@ impl<W: Clone, I> Registry<W, I> {
         let timeout = self.options.times.delivery_timeout;
         let mut next = inner.paused_until.filter(|_| has_room);
         let mut consider = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
+        consider(inner.suspects.values().min().copied());
         for queue in inner.queues.values() {
-            consider(queue.suspect);
             if has_room && !queue.looking && queue.has_demand() && inner.paused_until.is_none() {
                 consider(queue.timer.map(|t| t.at));
             }

@@ -102,6 +102,8 @@ pub(crate) struct Seats {
 struct Inner {
     session: Session,
     seats: BTreeMap<Bucket, Seat>,
+    /// Seated when the heart last beat: work that came before was announced.
+    slept: BTreeSet<Bucket>,
     /// Bells that were lost with the session, or let go without a word: whoever is marked must be told (rule 11).
     owed: BTreeSet<Bucket>,
 }
@@ -126,7 +128,8 @@ pub struct Holding {
 
 impl Seats {
     pub(crate) fn new(options: Options) -> Self {
-        let inner = Inner { session: Session::Away, seats: BTreeMap::new(), owed: BTreeSet::new() };
+        let (seats, slept, owed) = Default::default();
+        let inner = Inner { session: Session::Away, seats, slept, owed };
         Self { options, inner: Mutex::new(inner), changed: Signal::default() }
     }
 
@@ -209,12 +212,18 @@ impl Seats {
     /// Rule 10: every reserve sits again.
     pub(crate) fn heartbeat(&self) {
         let mut inner = self.inner.lock();
+        inner.slept = inner.seats.iter().filter(|(_, s)| s.is_seated()).map(|(bucket, _)| *bucket).collect();
         for seat in inner.seats.values_mut().filter(|s| s.demand > 0) {
             if let Held::Mark { .. } = seat.held {
                 seat.held = Held::Mark { covered: false };
                 seat.sit = true;
             }
         }
+    }
+
+    /// Was it asleep when the heart last beat?
+    pub(crate) fn slept(&self, bucket: Bucket) -> bool {
+        self.inner.lock().slept.contains(&bucket)
     }
 
     /// The next statement for the listener session.
@@ -316,6 +325,7 @@ impl Seats {
     pub(crate) fn lost(&self, session: Session) {
         let mut inner = self.inner.lock();
         inner.session = session;
+        inner.slept.clear();
         let Inner { seats, owed, .. } = &mut *inner;
         for (bucket, seat) in seats {
             // A sit whose answer was lost may have been granted, and a peer may have relied on it.
