@@ -92,6 +92,13 @@ impl Alert {
         self.since.replace(Since { at: now, empty: 0 }).is_none()
     }
 
+    /// Nobody waits, so nobody looks: then the minimum alone ends it.
+    pub(crate) fn nobody_waits(&mut self, now: Instant) {
+        if self.since.as_ref().is_some_and(|since| now.duration_since(since.at) >= self.minimum) {
+            self.since = None;
+        }
+    }
+
     /// Notes how a look ended. It leaves when the minimum has passed AND enough looks in a row succeeded and were empty; true when it leaves.
     pub(crate) fn looked(&mut self, looked: Looked, now: Instant) -> bool {
         let Some(since) = &mut self.since else { return false };
@@ -174,6 +181,16 @@ mod tests {
             assert!(!alert.looked(Looked::Empty, now + MINIMUM / 2), "too early, however many looks");
         }
         assert!(alert.looked(Looked::Empty, now + MINIMUM), "the counted looks are still in a row");
+        assert!(!alert.is_on());
+    }
+
+    #[test]
+    fn where_nobody_waits_time_alone_ends_it() {
+        let (mut alert, now) = alert(Policy::OnFault);
+        alert.note(Event::ListenerLost, now);
+        alert.nobody_waits(now + MINIMUM / 2);
+        assert!(alert.is_on());
+        alert.nobody_waits(now + MINIMUM);
         assert!(!alert.is_on());
     }
 
