@@ -266,7 +266,9 @@ impl Listener<'_> {
             Some(Call::Ring(bucket, number)) => {
                 shared.counters.rings.one();
                 shared.each(|pump, now| pump.ring(number, now));
-                shared.seats.rung(bucket, now);
+                if shared.seats.rung(bucket, now) {
+                    self.wake(bucket, Why::Linger);
+                }
             }
             Some(Call::Handover(bucket)) => {
                 shared.counters.handovers_heard.one();
