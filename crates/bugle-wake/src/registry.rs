@@ -121,7 +121,7 @@ impl<W, I> Registry<W, I> {
         let Some(place) = queue.entries.iter().position(|e| e.id == id) else { return };
         let gone = queue.entries.remove(place);
         self.recount(number, queue, now);
-        if queue.entries.is_empty() && !queue.looking {
+        if queue.is_over() {
             inner.queues.remove(&number);
         }
         inner.waiting -= 1;

@@ -163,7 +163,7 @@ impl<W: Clone, I> Registry<W, I> {
             queue.empty_looks = queue.empty_looks.saturating_add(1);
         }
         self.recount(number, queue, now);
-        if queue.entries.is_empty() {
+        if queue.is_over() {
             inner.queues.remove(&number);
             return;
         }
@@ -221,6 +221,8 @@ impl<W: Clone, I> Registry<W, I> {
                 overdue += 1;
             }
         }
+        // Kept for the answer to this question alone: its consumers have gone.
+        inner.queues.retain(|_, queue| !queue.is_over());
         for number in hits {
             self.counters.fallback_hits.one();
             tracing::warn!(
