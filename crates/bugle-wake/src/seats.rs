@@ -254,6 +254,7 @@ impl Seats {
             if let Some(seat) = inner.seats.get_mut(bucket) {
                 seat.held = Held::Nothing;
                 seat.let_go = false;
+                seat.empty_since = None; // set again if the demand came and went meanwhile
             }
         }
     }
