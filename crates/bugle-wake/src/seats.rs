@@ -209,6 +209,9 @@ impl Seats {
     /// Rule 10: every reserve sits again.
     pub(crate) fn heartbeat(&self) {
         let mut inner = self.inner.lock();
+        if inner.session != Session::Listening {
+            return;
+        }
         for seat in inner.seats.values_mut().filter(|s| s.demand > 0) {
             if let Held::Mark { .. } = seat.held {
                 seat.held = Held::Mark { covered: false };
@@ -351,9 +354,13 @@ impl Seats {
         }
     }
 
-    /// Rule 12: everything is left.
+    /// Rule 12: everything is left. From here on nobody sits: a seat taken by a look that ends now would go with the session, and its
+    /// handover would never be rung.
     pub(crate) fn leave_all(&self) {
-        self.inner.lock().leave_all();
+        let mut inner = self.inner.lock();
+        inner.session = Session::Away;
+        inner.leave_all();
+        drop(inner);
         self.changed.raise();
     }
 
