@@ -3,11 +3,11 @@
 
 mod bell;
 mod fixture;
-//mod listener;
-//mod loss;
+mod listener;
+mod loss;
 mod node;
-//mod pace;
+mod pace;
 mod prepared;
 mod seats;
-//mod shared;
+mod shared;
 mod sit;

@@ -203,20 +203,32 @@ async fn a_long_open_producer_keeps_the_sleep_shallow_and_its_job_is_found_after
 #[tokio::test]
 async fn a_stranger_who_holds_the_locks_costs_latency_or_rings_and_nothing_else() {
     let p = Place::new().await;
-    let (node, mut stranger) = (p.node().await, p.session().await);
+    let mut stranger = p.session().await;
     let bucket = p.bucket;
     for (lock, mode) in [("bell", "_shared"), ("bell", ""), ("mark", "_shared")] {
         p.run(&mut stranger, &format!("SELECT pg_advisory_lock{mode}(bugle.{lock}_class(), {bucket})")).await;
+        let node = p.node().await;
         for _ in 0..2 {
             let waiter = Waiter::on(&node, "q").await;
             let id = p.push().await;
             assert_eq!(waiter.job().await.id.0, id, "{lock}{mode}");
         }
+        node.node().unwrap().stop().await;
         p.run(&mut stranger, "SELECT pg_advisory_unlock_all()").await;
     }
-    let waiter = p.sentinel(&node).await;
+}
+
+#[tokio::test]
+async fn a_stranger_who_drops_the_bell_without_a_word_costs_one_heartbeat_as_a_crash_does() {
+    let p = Place::new().await;
+    let (mut stranger, bucket) = (p.session().await, p.bucket);
+    p.run(&mut stranger, &format!("SELECT pg_advisory_lock(bugle.bell_class(), {bucket})")).await;
+    let node = p.node_with(|options| options.wake.times.heartbeat = Duration::from_secs(1)).await;
+    let waiter = p.reserve(&node).await;
+    p.run(&mut stranger, "SELECT pg_advisory_unlock_all()").await;
     let id = p.push().await;
     assert_eq!(waiter.job().await.id.0, id);
+    p.sentinel(&node).await;
 }
 
 #[tokio::test]
