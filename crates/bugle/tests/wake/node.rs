@@ -3,10 +3,10 @@
 use crate::fixture::{LEASE, Place, soon, until};
 use bugle::jobs::{Claimed, Look};
 use bugle::{Bugle, Options};
-use bugle_wake::{Counters, Status};
+use bugle_wake::{Counters, Status, Why};
+use futures_util::poll;
 use sqlx::PgPool;
 use std::time::Duration;
-use tokio::task::JoinHandle;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -55,6 +55,15 @@ impl Place {
         until("it is a reserve", async || status(node).seats.reserve == [self.bucket]).await;
     }
 
+    /// Asleep for good: the second look is over, and whatever comes now must be told. For a node that sat once.
+    pub(crate) async fn until_second_look(&self, node: &Bugle) {
+        let count = counters(node);
+        until("the second look is over", async || {
+            count.looks_by(Why::Seated) == 1 && count.looks.get() == count.empty_looks.get()
+        })
+        .await;
+    }
+
     /// Nobody holds a seat of the queue's bucket.
     pub(crate) async fn until_nobody_sits(&self) {
         until("nobody sits", async || self.seats().await.is_empty()).await;
@@ -79,14 +88,10 @@ impl Waiter {
 
     pub(crate) async fn with_lease(node: &Bugle, queue: &str, lease: Duration) -> Self {
         let queue = node.queue(queue).await.unwrap();
-        let intentions = node.node().map_or(0, |node| node.status().intentions);
-        let waiting: JoinHandle<_> =
-            tokio::spawn(async move { queue.claim_within("w", 1, lease, HOUR).await.unwrap() });
-        until("it waits", async || {
-            waiting.is_finished() || node.node().is_some_and(|node| node.status().intentions > intentions)
-        })
-        .await;
-        Self(AbortOnDropHandle::new(waiting))
+        let waiting = async move { queue.claim_within("w", 1, lease, HOUR).await.unwrap() };
+        let mut waiting = Box::pin(waiting);
+        assert!(poll!(&mut waiting).is_pending()); // it is registered now
+        Self(AbortOnDropHandle::new(tokio::spawn(waiting)))
     }
 
     /// The job that it gets soon.

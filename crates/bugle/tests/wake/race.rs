@@ -3,6 +3,7 @@ use crate::fixture::{Place, soon, until};
 use crate::node::{Waiter, counters, status};
 use bugle::Bugle;
 use bugle_testkit::proxy::{Direction, Fault, Proxy};
+use sqlx::postgres::PgPoolOptions;
 
 /// A node whose listener goes through a proxy.
 async fn behind_proxy(p: &Place) -> (Bugle, Proxy) {
@@ -62,14 +63,13 @@ async fn a_handover_that_comes_with_the_answer_makes_it_void() {
 async fn a_ring_during_the_look_is_not_wiped_by_it() {
     let p = Place::new().await;
     let proxy = p.proxy().await;
-    let pool = sqlx::PgPool::connect_with(proxy.rewrite(p.db.connect_options())).await.unwrap();
+    // One connection, which has prepared the look already: what is stalled is the look's answer and nothing else.
+    let through = proxy.rewrite(p.db.connect_options());
+    let pool = PgPoolOptions::new().max_connections(1).connect_with(through).await.unwrap();
     let direct = p.db.connect_options().clone();
     let node = p.node_on(pool, |options| options.listener = Some(direct)).await;
     let waiter = p.sentinel(&node).await;
-    until("the second look is over", async || {
-        counters(&node).empty_looks.get() == counters(&node).looks.get()
-    })
-    .await;
+    p.until_second_look(&node).await;
     // The look's answer is on its way, empty; then a job comes and rings.
     let stall = proxy.set(Fault::stall(Direction::ToClient));
     p.execute("SELECT bugle.ring_queue('q')").await;

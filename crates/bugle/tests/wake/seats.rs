@@ -142,14 +142,18 @@ async fn a_job_released_by_one_node_wakes_another() {
 
 #[tokio::test]
 async fn a_new_consumer_on_a_sleeping_node_looks() {
-    let p = Place::new().await;
-    let (one, two) = (p.node().await, p.node().await);
-    let (first, second) = (p.sentinel(&one).await, p.reserve(&two).await);
-    for (node, waiter) in [(&one, first), (&two, second)] {
+    for seat in ["sentinel", "reserve"] {
+        let p = Place::new().await;
+        let (node, mut peer) = (p.node().await, p.sleeper().await);
+        if seat == "reserve" {
+            assert_eq!(peer.sit(false).await, "bell");
+        }
+        let first = Waiter::on(&node, "q").await;
+        p.until_second_look(&node).await;
+        assert!(p.seats().await.contains(&seat.to_owned()));
         let id = p.push_silently().await;
-        let late = Waiter::on(node, "q").await;
-        assert_eq!(waiter.job().await.id.0, id, "who waited first is served first");
-        drop(late);
+        let _late = Waiter::on(&node, "q").await;
+        assert_eq!(first.job().await.id.0, id, "who waited first is served first");
     }
 }
 
