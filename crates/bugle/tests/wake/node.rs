@@ -37,6 +37,7 @@ impl Place {
     pub(crate) async fn sentinel(&self, node: &Bugle) -> Waiter {
         let waiter = Waiter::on(node, "q").await;
         self.until_sentinel(node).await;
+        self.until_second_look(node).await;
         waiter
     }
 
@@ -44,6 +45,7 @@ impl Place {
     pub(crate) async fn reserve(&self, node: &Bugle) -> Waiter {
         let waiter = Waiter::on(node, "q").await;
         self.until_reserve(node).await;
+        self.until_second_look(node).await;
         waiter
     }
 
@@ -55,11 +57,12 @@ impl Place {
         until("it is a reserve", async || status(node).seats.reserve == [self.bucket]).await;
     }
 
-    /// Asleep for good: the second look is over, and whatever comes now must be told. For a node that sat once.
+    /// Asleep for good: the second look is over, and whatever comes now must be told.
     pub(crate) async fn until_second_look(&self, node: &Bugle) {
         let count = counters(node);
         until("the second look is over", async || {
-            count.looks_by(Why::Seated) == 1 && count.looks.get() == count.empty_looks.get()
+            let over = count.empty_looks.get() + count.hand_outs.get() + count.failed_looks.get();
+            count.looks_by(Why::Seated) > 0 && over >= count.looks.get()
         })
         .await;
     }

@@ -3,6 +3,7 @@ use crate::fixture::{Place, soon, until};
 use crate::node::{Waiter, counters, status};
 use bugle::Bugle;
 use bugle_testkit::proxy::{Direction, Fault, Proxy};
+use bugle_wake::Why;
 use sqlx::postgres::PgPoolOptions;
 
 /// A node whose listener goes through a proxy.
@@ -65,11 +66,11 @@ async fn a_ring_during_the_look_is_not_wiped_by_it() {
     let proxy = p.proxy().await;
     // One connection, which has prepared the look already: what is stalled is the look's answer and nothing else.
     let through = proxy.rewrite(p.db.connect_options());
-    let pool = PgPoolOptions::new().max_connections(1).connect_with(through).await.unwrap();
+    let pool = PgPoolOptions::new().max_connections(1).test_before_acquire(false);
+    let pool = pool.connect_with(through).await.unwrap();
     let direct = p.db.connect_options().clone();
     let node = p.node_on(pool, |options| options.listener = Some(direct)).await;
     let waiter = p.sentinel(&node).await;
-    p.until_second_look(&node).await;
     // The look's answer is on its way, empty; then a job comes and rings.
     let stall = proxy.set(Fault::stall(Direction::ToClient));
     p.execute("SELECT bugle.ring_queue('q')").await;
@@ -79,6 +80,7 @@ async fn a_ring_during_the_look_is_not_wiped_by_it() {
     until("the ring is heard", async || counters(&node).rings.get() > rings).await;
     stall.lift();
     assert_eq!(waiter.job().await.id.0, id);
+    assert_eq!(counters(&node).looks_by(Why::Ring), 2, "the first was over before the job came");
 }
 
 #[tokio::test]
