@@ -214,6 +214,6 @@ async fn a_job_that_is_due_later_is_announced_when_it_is_written() {
     let (mut ear, mut sleeper) = (p.ear().await, p.sleeper().await);
     assert_eq!(sleeper.sit(false).await, "bell");
     let later = p.bugle.enqueue_raw("q", "k", serde_json::from_str("1").unwrap());
-    later.delay(Duration::from_secs(3600)).send().await.unwrap();
+    later.delay(Duration::from_hours(1)).send().await.unwrap();
     assert_eq!(ear.heard().await.len(), 1, "sleepers must arm their timers");
 }

@@ -9,7 +9,7 @@ use sqlx::PgPool;
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
-pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+pub(crate) const HOUR: Duration = Duration::from_hours(1);
 
 impl Place {
     pub(crate) async fn node(&self) -> Bugle {
