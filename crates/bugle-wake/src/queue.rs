@@ -59,6 +59,11 @@ impl<W, I> Queue<W, I> {
         }
     }
 
+    /// Is there nothing left to remember of it?
+    pub(crate) fn is_over(&self) -> bool {
+        self.entries.is_empty() && !self.looking && self.suspect.is_none()
+    }
+
     /// Does anybody want something?
     pub(crate) fn has_demand(&self) -> bool {
         self.entries.iter().any(|e| e.most > 0)

@@ -91,7 +91,11 @@ impl<W, I> Registry<W, I> {
         inner.next_id += 1;
         let id = inner.next_id;
         let setting = inner.settings.get(&number).copied().unwrap_or_default();
-        let queue = inner.queues.entry(number).or_insert_with(|| Queue::new(setting));
+        inner.end_alert_of_nobody(now);
+        let queue = inner.queues.entry(number).or_insert_with(|| {
+            warn_of(number, setting.mode);
+            Queue::new(setting)
+        });
         queue.entries.push_back(Entry { id, want, most, once, ready: VecDeque::new(), waker: None });
         if most > 0 {
             queue.wake(Why::Intention, now); // rule 2: a new intention always causes a look
@@ -124,7 +128,7 @@ impl<W, I> Registry<W, I> {
         let Some(place) = queue.entries.iter().position(|e| e.id == id) else { return };
         let gone = queue.entries.remove(place);
         self.recount(number, queue, now);
-        if queue.entries.is_empty() && !queue.looking {
+        if queue.is_over() {
             inner.queues.remove(&number);
         }
         inner.waiting -= 1;
@@ -176,6 +180,7 @@ impl<W, I> Registry<W, I> {
     pub(crate) fn note(&self, inner: &mut Inner<W, I>, event: Event, now: Instant) {
         if inner.alert.note(event, now) {
             self.counters.alerts.one();
+            self.seats.changed.raise(); // the listener shows it
             if event != Event::Ring && event != Event::Timer && event != Event::Heartbeat {
                 tracing::warn!(reason = ?event, "on alert: looking at short intervals");
             }
@@ -186,9 +191,19 @@ impl<W, I> Registry<W, I> {
     }
 
     /// Notes the end of a look for the alert.
-    pub(crate) fn note_look(inner: &mut Inner<W, I>, looked: Looked, now: Instant) {
+    pub(crate) fn note_look(&self, inner: &mut Inner<W, I>, looked: Looked, now: Instant) {
         if inner.alert.looked(looked, now) {
             tracing::info!("alert over");
+            self.seats.changed.raise();
+        }
+    }
+}
+
+impl<W, I> Inner<W, I> {
+    /// Only looks end an alert, and where nobody waits nobody looks.
+    fn end_alert_of_nobody(&mut self, now: Instant) {
+        if self.alert.is_on() && !self.queues.values().any(Queue::has_demand) {
+            self.alert.nobody_waits(now);
         }
     }
 }
@@ -318,7 +333,8 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
     }
 
     fn state(&self) -> (usize, bool) {
-        let inner = self.inner.lock();
+        let mut inner = self.inner.lock();
+        inner.end_alert_of_nobody(Instant::now());
         (inner.waiting, inner.alert.is_on())
     }
 

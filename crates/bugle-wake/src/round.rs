@@ -87,7 +87,7 @@ impl<W: Clone, I> Registry<W, I> {
         inner.failures += 1;
         let pause = (Duration::from_millis(25) * 2_u32.pow(inner.failures.min(8))).min(PAUSE_MAX);
         inner.paused_until = Some(now + pause);
-        Self::note_look(&mut inner, Looked::Failed, now);
+        self.note_look(&mut inner, Looked::Failed, now);
         self.note(&mut inner, Event::LookFailed, now);
         for (number, _) in &round.reasons {
             if let Some(queue) = inner.queues.get_mut(number) {
@@ -119,7 +119,7 @@ impl<W: Clone, I> Registry<W, I> {
         if !found_any {
             self.counters.empty_looks.one();
         }
-        Self::note_look(&mut inner, if found_any { Looked::Found } else { Looked::Empty }, now);
+        self.note_look(&mut inner, if found_any { Looked::Found } else { Looked::Empty }, now);
     }
 
     fn deliver(&self, inner: &mut Inner<W, I>, number: Number, id: u64, taken: u32, item: I) {
@@ -165,7 +165,7 @@ impl<W: Clone, I> Registry<W, I> {
             queue.empty_looks = queue.empty_looks.saturating_add(1);
         }
         self.recount(number, queue, now);
-        if queue.entries.is_empty() {
+        if queue.is_over() {
             inner.queues.remove(&number);
             return;
         }
@@ -222,6 +222,8 @@ impl<W: Clone, I> Registry<W, I> {
                 overdue += 1;
             }
         }
+        // Kept for the answer to this question alone: its consumers have gone.
+        inner.queues.retain(|_, queue| !queue.is_over());
         for number in hits {
             inner.suspects.remove(&number);
             self.counters.fallback_hits.one();

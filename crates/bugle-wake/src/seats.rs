@@ -182,18 +182,20 @@ impl Seats {
         }
     }
 
-    /// A producer rang. When rings come fast the sentinel lets go (rule 8): the others will hear of it.
-    pub(crate) fn rung(&self, bucket: Bucket, now: Instant) {
+    /// A producer rang. When rings come fast the sentinel lets go (rule 8): the others will hear of it. True: then every queue of the bucket
+    /// must look, or those that were not rung for would sleep on without the bell.
+    pub(crate) fn rung(&self, bucket: Bucket, now: Instant) -> bool {
         let mut inner = self.inner.lock();
-        let Some(seat) = inner.seats.get_mut(&bucket) else { return };
-        if seat.held == Held::Bell
+        let Some(seat) = inner.seats.get_mut(&bucket) else { return false };
+        let fast = seat.held == Held::Bell
             && !seat.let_go
-            && seat.pace.ring(now, self.options.fast_rings, &self.options.times)
-        {
+            && seat.pace.ring(now, self.options.fast_rings, &self.options.times);
+        if fast {
             seat.let_go = true;
             drop(inner);
             self.changed.raise();
         }
+        fast
     }
 
     /// A sleeper let go of the bell, or took it (rule 6): a reserve sits again. True: whoever waits must look.
@@ -213,6 +215,9 @@ impl Seats {
     pub(crate) fn heartbeat(&self) {
         let mut inner = self.inner.lock();
         inner.slept = inner.seats.iter().filter(|(_, s)| s.is_seated()).map(|(bucket, _)| *bucket).collect();
+        if inner.session != Session::Listening {
+            return;
+        }
         for seat in inner.seats.values_mut().filter(|s| s.demand > 0) {
             if let Held::Mark { .. } = seat.held {
                 seat.held = Held::Mark { covered: false };
@@ -266,6 +271,7 @@ impl Seats {
             if let Some(seat) = inner.seats.get_mut(bucket) {
                 seat.held = Held::Nothing;
                 seat.let_go = false;
+                seat.empty_since = None; // set again if the demand came and went meanwhile
             }
         }
     }
@@ -365,9 +371,13 @@ impl Seats {
         }
     }
 
-    /// Rule 12: everything is left.
+    /// Rule 12: everything is left. From here on nobody sits: a seat taken by a look that ends now would go with the session, and its
+    /// handover would never be rung.
     pub(crate) fn leave_all(&self) {
-        self.inner.lock().leave_all();
+        let mut inner = self.inner.lock();
+        inner.session = Session::Away;
+        inner.leave_all();
+        drop(inner);
         self.changed.raise();
     }
 

@@ -28,7 +28,12 @@ enum Ended {
 /// Connects, serves, and connects again until the node stops.
 pub(crate) async fn run(shared: &Shared) {
     let mut pause = RETRY.0;
-    shared.seats.lost(Use::Away); // a task that died left its session behind
+    // A task that died left its session behind, and sleepers that nobody can ring for.
+    let died = shared.seats.session() == Use::Listening;
+    shared.seats.lost(Use::Away);
+    if died {
+        shared.each(|pump, now| pump.fault(Event::ListenerLost, now));
+    }
     while !shared.stop.is_cancelled() {
         match open(shared).await {
             Ok(None) => return poll_control(shared).await,
@@ -266,7 +271,9 @@ impl Listener<'_> {
             Some(Call::Ring(bucket, number)) => {
                 shared.counters.rings.one();
                 shared.each(|pump, now| pump.ring(number, now));
-                shared.seats.rung(bucket, now);
+                if shared.seats.rung(bucket, now) {
+                    self.wake(bucket, Why::Linger);
+                }
             }
             Some(Call::Handover(bucket)) => {
                 shared.counters.handovers_heard.one();

@@ -55,11 +55,14 @@ impl Session {
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.eager_reconnect(false);
         listener.ignore_pool_close_event(true);
-        // A notification need not survive a crash of the server: no flush for a handover.
-        sqlx::raw_sql("SET synchronous_commit = off").execute(&mut listener).await?;
-        let channel: String = sqlx::query_scalar(statements.channel()).fetch_one(&mut listener).await?;
-        listener.listen(&channel).await?;
-        let backend = sqlx::query_scalar(statements.backend()).fetch_one(&mut listener).await?;
+        let begin = async {
+            // A notification need not survive a crash of the server: no flush for a handover.
+            sqlx::raw_sql("SET synchronous_commit = off").execute(&mut listener).await?;
+            let channel: String = sqlx::query_scalar(statements.channel()).fetch_one(&mut listener).await?;
+            listener.listen(&channel).await?;
+            sqlx::query_scalar(statements.backend()).fetch_one(&mut listener).await
+        };
+        let backend = within(answer_within, begin).await?;
         Ok(Self { listener, statements: statements.clone(), backend, answer_within })
     }
 
@@ -68,8 +71,8 @@ impl Session {
         for _ in 0..POOLER_PROBES {
             let mut other = pool.begin().await?;
             let theirs: i32 = sqlx::query_scalar(self.statements.backend()).fetch_one(&mut *other).await?;
-            let ours: i32 =
-                sqlx::query_scalar(self.statements.backend()).fetch_one(&mut self.listener).await?;
+            let ours = sqlx::query_scalar(self.statements.backend()).fetch_one(&mut self.listener);
+            let ours: i32 = within(self.answer_within, ours).await?;
             other.rollback().await?;
             if theirs == ours || ours != self.backend {
                 return Ok(true);
