@@ -146,7 +146,7 @@ async fn a_listener_that_goes_past_it_is_woken_by_push() {
         async move { queue.claim_within("w", 1, Duration::from_mins(1), Duration::from_secs(30)).await }
     });
     let asleep = async {
-        while !bugle.node().is_some_and(|node| !node.status().seats.sentinel.is_empty()) {
+        while bugle.node().is_none_or(|node| node.status().seats.sentinel.is_empty()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

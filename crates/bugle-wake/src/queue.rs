@@ -61,7 +61,7 @@ impl<W, I> Queue<W, I> {
 
     /// Is there nothing left to remember of it?
     pub(crate) fn is_over(&self) -> bool {
-        self.entries.is_empty() && !self.looking && self.suspect.is_none()
+        self.entries.is_empty() && !self.looking
     }
 
     /// Does anybody want something?

@@ -222,8 +222,6 @@ impl<W: Clone, I> Registry<W, I> {
                 overdue += 1;
             }
         }
-        // Kept for the answer to this question alone: its consumers have gone.
-        inner.queues.retain(|_, queue| !queue.is_over());
         for number in hits {
             inner.suspects.remove(&number);
             self.counters.fallback_hits.one();
