@@ -282,20 +282,23 @@ BEGIN
     END IF;
     ask := i;
     got := p_n[i] - room;
-    again_us := bugle.until_next(least(next_due, next_expiry), moved);
+    again_us := bugle.until_next(least(next_due, next_expiry), moment, moved);
     claimed_at := moment;
     RETURN NEXT;
   END LOOP;
 END $$;
 
 -- In how many microseconds to look again, rounded up: never early. NULL when nothing is known (greatest() alone would make that zero).
--- At once for rows that the look itself moved. What is past and was not taken is locked by somebody's open transaction: not worth a look
--- at every instant.
-CREATE FUNCTION bugle.until_next(p_at timestamptz, p_moved boolean) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-  us bigint := ceil(extract(epoch FROM p_at - clock_timestamp()) * 1000000);
+-- At once for rows that the look itself moved, and for what has become due since it looked. What was past already and was not taken is
+-- locked by somebody's open transaction: not worth a look at every instant.
+CREATE FUNCTION bugle.until_next(p_at timestamptz, p_looked_at timestamptz, p_moved boolean) RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
-  RETURN CASE WHEN p_moved THEN 0 WHEN us <= 0 THEN 100000 ELSE us END;
+  IF p_moved THEN
+    RETURN 0;
+  ELSIF p_at <= p_looked_at THEN
+    RETURN 100000;
+  END IF;
+  RETURN CASE WHEN p_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM p_at - clock_timestamp()) * 1000000), 0) END;
 END $$;
 
 -- Extends the leases among p_tokens that a worker holds and that have not ended. A token not returned: that lease was lost.

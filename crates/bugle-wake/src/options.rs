@@ -44,7 +44,7 @@ options! {
     /// The longest linger.
     linger_max: Duration = Duration::from_secs(1);
     /// The shortest time between two looks of a node that lingers.
-    linger_poll: Duration = Duration::from_millis(1);
+    linger_poll: Duration = Duration::from_micros(200);
     /// The longest time between two looks of a node that lingers.
     linger_poll_max: Duration = Duration::from_millis(5);
     /// The shortest sleep of a node that found neither work nor a seat; it is random and doubles.
