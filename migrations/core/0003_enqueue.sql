@@ -114,8 +114,14 @@ DECLARE
   due timestamptz;
 BEGIN
   PERFORM bugle.check_job(a_kind, a_payload, a_priority, a_max, a_key);
-  due := bugle.due_time(a_due, a_delay);
-  number := bugle.declare_queue(a_queue, a_namespace);
+  IF a_due IS NOT NULL OR a_delay IS NOT NULL THEN
+    due := bugle.due_time(a_due, a_delay);
+  END IF;
+  -- As find_queue does, without the call: this is a tenth of what an enqueue costs.
+  SELECT q.id INTO number FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = a_namespace AND q.name = a_queue;
+  IF NOT FOUND THEN
+    number := bugle.declare_queue(a_queue, a_namespace);
+  END IF;
   new_id := nextval('bugle.job_id');
   IF a_key IS NOT NULL THEN
     IF a_window IS NULL OR a_window <= interval '0' OR a_window > interval '100 years' THEN
@@ -194,8 +200,14 @@ BEGIN
     longest := coalesce(longest, 'null');
   END IF;
   PERFORM bugle.check_job(a_kind, longest, a_priority, a_max, NULL);
-  due := bugle.due_time(a_due, a_delay);
-  number := bugle.declare_queue(a_queue, a_namespace);
+  IF a_due IS NOT NULL OR a_delay IS NOT NULL THEN
+    due := bugle.due_time(a_due, a_delay);
+  END IF;
+  -- As find_queue does, without the call: this is a tenth of what an enqueue costs.
+  SELECT q.id INTO number FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = a_namespace AND q.name = a_queue;
+  IF NOT FOUND THEN
+    number := bugle.declare_queue(a_queue, a_namespace);
+  END IF;
   IF due IS NULL THEN
     WITH i AS (
       INSERT INTO bugle.job (queue, lane, max_attempts, kind, payload)

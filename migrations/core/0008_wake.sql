@@ -53,6 +53,8 @@ BEGIN
     IF pg_try_advisory_lock(bugle.mark_class(), b) THEN
       PERFORM pg_advisory_unlock(bugle.mark_class(), b);
     ELSE
+      -- A notification need not survive a crash of the server: no flush. For this transaction alone: a pooler may own the session.
+      PERFORM set_config('synchronous_commit', 'off', true);
       PERFORM pg_notify(bugle.bell_channel(), b || ':h');
       rung := rung + 1;
     END IF;

@@ -27,6 +27,7 @@ mod pump;
 mod queue;
 mod registry;
 mod round;
+mod seat;
 mod seats;
 mod statements;
 mod supervise;

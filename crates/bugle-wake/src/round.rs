@@ -6,7 +6,7 @@ use crate::mode::Mode;
 use crate::number::Number;
 use crate::queue::{Flag, Queue};
 use crate::registry::{Inner, RING_WITHIN, Registry};
-use crate::seats::Dry;
+use crate::seat::Dry;
 use std::time::{Duration, Instant};
 
 /// The longest pause after looks that failed.

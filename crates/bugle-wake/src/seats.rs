@@ -8,88 +8,10 @@
 
 use crate::number::Bucket;
 use crate::options::Options;
-use crate::pace::Pace;
+use crate::seat::{Dry, Errand, Held, Seat, Seated, Session};
 use crate::sync::{Mutex, Signal};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-
-/// What the listener is good for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Session {
-    /// No connection: nobody can ring for this node.
-    Away,
-    /// It listens.
-    Listening,
-    /// LISTEN is impossible or useless here: polls alone.
-    Useless,
-}
-
-/// What a pump does after a look that found nothing more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dry {
-    /// It may sleep: a ring will come.
-    Sleep,
-    /// It stays awake and looks again then.
-    LookAt(Instant),
-    /// A seat is being taken; it will be woken to look once more.
-    Sitting,
-    /// Nobody can ring for it: it polls.
-    Poll,
-}
-
-/// A statement for the listener session.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Errand {
-    /// Rule 8.
-    Leave { bells: Vec<Bucket>, marks: Vec<Bucket> },
-    /// Rule 5; ascending.
-    Sit { buckets: Vec<Bucket>, marked: Vec<bool> },
-}
-
-/// The answer to a [`Errand::Sit`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seated {
-    Bell,
-    Reserve,
-    Shallow,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Held {
-    #[default]
-    Nothing,
-    Bell,
-    /// With the mark, and covered: a peer holds the bell, as far as is known.
-    Mark {
-        covered: bool,
-    },
-}
-
-#[derive(Debug, Default)]
-struct Seat {
-    /// Queues with somebody waiting, over all pumps.
-    demand: u32,
-    held: Held,
-    /// What is held is being let go.
-    let_go: bool,
-    /// A seat is wanted.
-    sit: bool,
-    /// A sit is unanswered: the bell may be held already.
-    asked: bool,
-    /// In a shallow sleep until then.
-    shallow_until: Option<Instant>,
-    /// The longest that the next shallow sleep may take.
-    shallow: Duration,
-    /// When the last demand went. What is held is kept for a while: the next intention is often near, and a needless ring costs little.
-    empty_since: Option<Instant>,
-    pace: Pace,
-}
-
-impl Seat {
-    fn is_seated(&self) -> bool {
-        !self.let_go && matches!(self.held, Held::Bell | Held::Mark { covered: true })
-    }
-}
 
 /// The seats of a node. The pumps say what they need, the listener's task does it.
 pub(crate) struct Seats {
@@ -247,7 +169,7 @@ impl Seats {
                 Held::Nothing => {}
             }
             // From here on nobody may rely on it; whoever comes meanwhile sits anew.
-            seat.let_go = true;
+            seat.let_go = seat.held != Held::Nothing;
             seat.empty_since = None;
         }
         if !bells.is_empty() || !marks.is_empty() {

@@ -20,4 +20,4 @@ macro_rules! statements {
     };
 }
 
-statements!(channel, backend, sit, leave, ring_if_marked, heartbeat, modes);
+statements!(channel, backend, end_ghosts, sit, leave, ring_if_marked, heartbeat, modes);

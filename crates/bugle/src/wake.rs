@@ -48,5 +48,5 @@ impl Wake {
 /// Host, process and something random: unique even when a container always has the same host name and process number.
 pub(crate) fn node_name() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    format!("{host}:{}:{:04x}", std::process::id(), rand::random::<u16>())
+    format!("{host}:{}:{:08x}", std::process::id(), rand::random::<u32>())
 }

@@ -144,3 +144,14 @@ async fn until(db: &TestDb, question: &'static str) {
         .await
         .unwrap_or_else(|_| panic!("never true: {question}"));
 }
+
+#[tokio::test]
+async fn the_succession_benchmark_measures_who_comes_after_a_node_that_goes() {
+    let answer = quick(&["succession"]).await;
+    let rows = answer.as_array().unwrap();
+    let names: Vec<_> = rows.iter().map(|row| row["side"].as_str().unwrap()).collect();
+    assert_eq!(names, ["sentinel stopped", "sentinel killed", "dead worker's lease"]);
+    for row in rows {
+        assert_above_zero(row, &["/late_ms/median"]);
+    }
+}

@@ -3,7 +3,7 @@
 
 use super::QUEUE;
 use crate::number::Call;
-use crate::seats::Seated;
+use crate::seat::Seated;
 use crate::sync::{Mutex, Signal};
 use shuttle::future::yield_now;
 

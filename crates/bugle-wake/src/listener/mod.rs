@@ -6,7 +6,7 @@ use crate::alert::Event;
 use crate::counters::Why;
 use crate::node::Shared;
 use crate::number::{Bucket, Call};
-use crate::seats::{Errand, Seated, Session as Use};
+use crate::seat::{Errand, Seated, Session as Use};
 use session::{Heard, Session, read_modes};
 use std::time::{Duration, Instant};
 
@@ -65,16 +65,15 @@ async fn open(shared: &Shared) -> Result<Option<Session>, sqlx::Error> {
         return Ok(None);
     }
     let within = shared.options.times.answer_within;
-    let mut session =
-        Session::open(&shared.place.listener, &shared.place.statements, &shared.place.node, within).await?;
-    if session.is_pooled(&shared.place.pool).await? {
+    let place = &shared.place;
+    let session = Session::open(&place.listener, &place.statements, &place.node, within).await?;
+    if session.is_none() {
         tracing::warn!(
             "LISTEN is impossible behind a pooler in transaction mode: polling instead. \
              Give the listener an address of its own that leads straight to the server (BUGLE_LISTENER_URL)"
         );
-        return Ok(None);
     }
-    Ok(Some(session))
+    Ok(session)
 }
 
 /// Nodes that started together should not beat together.

@@ -3,10 +3,10 @@
 
 use crate::mode::Setting;
 use crate::number::{Bucket, Number};
-use crate::seats::Seated;
+use crate::seat::Seated;
 use crate::statements::Statements;
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::{Connection as _, PgConnection};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -35,50 +35,60 @@ pub(crate) enum Heard {
 }
 
 impl Session {
-    /// Connects and LISTENs. When it returns, every ring from now on will be heard.
+    /// Connects and LISTENs: when it returns, every ring from now on will be heard. `None`: a pooler deals out server sessions by the
+    /// transaction, and LISTEN and locks are worthless. Nothing is done to such a session that would stay behind for others.
     pub(crate) async fn open(
         connect: &PgConnectOptions,
         statements: &Statements,
         node: &str,
         answer_within: Duration,
-    ) -> Result<Self, sqlx::Error> {
+    ) -> Result<Option<Self>, sqlx::Error> {
         // A pool of one: the driver's listener takes its connection from a pool, and would silently take another if this one broke.
         // It never gets that far: whatever breaks ends the whole session.
-        let connect = connect.clone().application_name(&application_name(node, false));
+        let named = connect.clone().application_name(&application_name(node, false));
         let pool = PgPoolOptions::new()
             .max_connections(1)
             .acquire_timeout(answer_within * 2)
             .idle_timeout(None)
             .max_lifetime(None)
-            .connect_with(connect)
+            .connect_with(named)
             .await?;
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.eager_reconnect(false);
         listener.ignore_pool_close_event(true);
-        let begin = async {
-            // A notification need not survive a crash of the server: no flush for a handover.
-            sqlx::raw_sql("SET synchronous_commit = off").execute(&mut listener).await?;
-            let channel: String = sqlx::query_scalar(statements.channel()).fetch_one(&mut listener).await?;
-            listener.listen(&channel).await?;
-            sqlx::query_scalar(statements.backend()).fetch_one(&mut listener).await
-        };
-        let backend = within(answer_within, begin).await?;
-        Ok(Self { listener, statements: statements.clone(), backend, answer_within })
+        let backend = within(answer_within, backend(statements, &mut listener)).await?;
+        let mut session = Self { listener, statements: statements.clone(), backend, answer_within };
+        if within(answer_within * 2, session.is_pooled(connect)).await? {
+            return Ok(None);
+        }
+        within(answer_within, session.begin(node)).await?;
+        Ok(Some(session))
     }
 
-    /// Is there a pooler that deals out server sessions by the transaction? Then LISTEN and locks are worthless.
-    pub(crate) async fn is_pooled(&mut self, pool: &PgPool) -> Result<bool, sqlx::Error> {
+    /// Do two clients at this address meet in one server session, or does one wander between two?
+    async fn is_pooled(&mut self, connect: &PgConnectOptions) -> Result<bool, sqlx::Error> {
+        let mut other = PgConnection::connect_with(connect).await?;
+        let mut pooled = false;
         for _ in 0..POOLER_PROBES {
-            let mut other = pool.begin().await?;
-            let theirs: i32 = sqlx::query_scalar(self.statements.backend()).fetch_one(&mut *other).await?;
-            let ours = sqlx::query_scalar(self.statements.backend()).fetch_one(&mut self.listener);
-            let ours: i32 = within(self.answer_within, ours).await?;
-            other.rollback().await?;
-            if theirs == ours || ours != self.backend {
-                return Ok(true);
-            }
+            let mut held = other.begin().await?;
+            let theirs = backend(&self.statements, &mut *held).await?;
+            let ours = backend(&self.statements, &mut self.listener).await?;
+            held.rollback().await?;
+            pooled |= theirs == ours || ours != self.backend;
         }
-        Ok(false)
+        other.close().await?;
+        Ok(pooled)
+    }
+
+    async fn begin(&mut self, node: &str) -> Result<(), sqlx::Error> {
+        // An earlier session that was given up while it hung would go on holding this node's locks, and end without a handover.
+        sqlx::query(self.statements.end_ghosts())
+            .bind(vec![application_name(node, false), application_name(node, true)])
+            .execute(&mut self.listener)
+            .await?;
+        let channel: String =
+            sqlx::query_scalar(self.statements.channel()).fetch_one(&mut self.listener).await?;
+        self.listener.listen(&channel).await
     }
 
     /// Waits for the next notification. May be cancelled.
@@ -167,9 +177,15 @@ pub(crate) async fn read_modes(
     Ok(rows.into_iter().map(setting).collect())
 }
 
-/// PostgreSQL cuts it at 63 bytes: the state comes first.
+async fn backend(statements: &Statements, on: impl sqlx::PgExecutor<'_>) -> Result<i32, sqlx::Error> {
+    sqlx::query_scalar(statements.backend()).fetch_one(on).await
+}
+
+/// PostgreSQL cuts names at 63 bytes. What makes the node's unique is its end: that is kept.
 fn application_name(node: &str, alert: bool) -> String {
-    format!("bugle listener{} {node}", if alert { " (alert)" } else { "" })
+    const KEPT: usize = 40;
+    let tail = &node[node.ceil_char_boundary(node.len().saturating_sub(KEPT))..];
+    format!("bugle listener{} {tail}", if alert { " (alert)" } else { "" })
 }
 
 fn numbers(buckets: &[Bucket]) -> Vec<i32> {
@@ -187,4 +203,19 @@ async fn within<T>(
             "no answer on the listener's connection",
         )))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_keeps_its_end_within_what_postgresql_keeps() {
+        let node = format!("{}:4711:0123abcd", "é".repeat(100));
+        for alert in [false, true] {
+            let name = application_name(&node, alert);
+            assert!(name.len() <= 63 && name.ends_with(":4711:0123abcd"), "{name}");
+        }
+        assert_eq!(application_name("vm:1:2", false), "bugle listener vm:1:2");
+    }
 }

@@ -8,6 +8,7 @@ mod loss;
 mod node;
 mod pace;
 mod prepared;
+mod pressure;
 mod race;
 mod seats;
 mod shared;

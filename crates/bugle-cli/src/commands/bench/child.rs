@@ -66,6 +66,11 @@ impl Child {
             .map_err(|e| Failure::server(format!("a process of the benchmark answered nonsense: {e}")))
     }
 
+    /// SIGKILL, and waits until it is gone.
+    pub(super) async fn kill(mut self) {
+        let _ = self.process.kill().await;
+    }
+
     /// Lets it end in its own way.
     pub(super) async fn end(self) {
         let Self { mut process, stdin, lines: _lines } = self;

@@ -16,6 +16,7 @@ pub(crate) mod part;
 mod pick_up;
 mod progress;
 mod storage;
+mod succession;
 mod wake;
 mod wire;
 
@@ -42,6 +43,9 @@ pub(crate) enum Command {
     /// What idle workers ask of the database, and how fast they get up after a silence
     #[command(after_help = idle::METHOD)]
     Idle(idle::Args),
+    /// How long work waits when a node goes, in order or not
+    #[command(after_help = succession::METHOD)]
+    Succession(succession::Args),
     /// A process of a benchmark: it is told by its parent what to do.
     #[command(hide = true)]
     Part,
@@ -54,6 +58,7 @@ pub(crate) async fn run(command: &Command, place: &Place, output: Output) -> Res
         Command::Latency(args) => latency::run(args, place, output).await,
         Command::Due(args) => due::run(args, place, output).await,
         Command::Idle(args) => idle::run(args, place, output).await,
+        Command::Succession(args) => succession::run(args, place, output).await,
         Command::Part => part::run().await,
     }
 }
