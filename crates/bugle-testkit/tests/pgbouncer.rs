@@ -87,6 +87,15 @@ async fn a_notification_reaches_nobody_who_listens_through_it() {
 }
 
 #[tokio::test]
+async fn the_pool_that_bugle_makes_connects_through_it() {
+    let (_db, pooler) = place(2).await;
+    let options = bugle::pg::connect::Options::parse(pooler.url()).unwrap();
+    let pool = bugle::pg::connect::pool(&options).await.unwrap();
+    let one: i32 = sqlx::query_scalar("SELECT 1").fetch_one(&pool).await.unwrap();
+    assert_eq!(one, 1);
+}
+
+#[tokio::test]
 async fn a_worker_does_its_jobs_through_it() {
     let (db, pooler) = place(3).await;
     // Migrated on a session of its own, as docs/operations.md tells users to.

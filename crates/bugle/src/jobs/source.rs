@@ -4,9 +4,10 @@ use super::look::{self, look};
 use super::settle::release;
 use super::{Look, Statements};
 use crate::Error;
+use crate::pg::connect;
 use bugle_wake::{Answer, Ask, Number, Source};
 use sqlx::postgres::types::PgInterval;
-use sqlx::{Connection as _, PgConnection, PgPool};
+use sqlx::{PgConnection, PgPool};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,9 +67,7 @@ impl JobSource {
         };
         let mut connection = match warm.take() {
             Some(connection) => connection,
-            None => {
-                PgConnection::connect_with(&self.pool.connect_options()).await.map_err(Error::connecting)?
-            }
+            None => connect::one(&self.pool.connect_options()).await?,
         };
         let looks = look(&mut connection, &self.statements, asks).await?;
         *warm = Some(connection);

@@ -1,8 +1,8 @@
 //! A pool of connections, and the check that the server keeps what it is given.
 
 use crate::Error;
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection as _, PgConnection, PgPool};
 use std::str::FromStr as _;
 use std::time::Duration;
 
@@ -51,9 +51,9 @@ pub async fn pool(options: &Options) -> Result<PgPool, Error> {
         Some(_) => options.connect.clone(),
         None => options.connect.clone().application_name("bugle"),
     };
-    // A claim refuses any other; a database's or role's own default must not decide.
-    let connect = connect.options([("default_transaction_isolation", "read committed")]);
     let pool = PgPoolOptions::new()
+        // Not as a parameter of the connection: poolers refuse those that they do not know.
+        .after_connect(|connection, _| Box::pin(async { use_read_committed(connection).await }))
         .max_connections(options.connections_max)
         .acquire_timeout(options.acquire_timeout)
         .connect_with(connect)
@@ -61,6 +61,17 @@ pub async fn pool(options: &Options) -> Result<PgPool, Error> {
         .map_err(Error::connecting)?;
     check_server(&pool, options.allow_unsafe).await?;
     Ok(pool)
+}
+
+/// A connection of its own, outside every pool.
+pub(crate) async fn one(options: &PgConnectOptions) -> Result<PgConnection, Error> {
+    let mut connection = PgConnection::connect_with(options).await.map_err(Error::connecting)?;
+    use_read_committed(&mut connection).await.map_err(Error::connecting)?;
+    Ok(connection)
+}
+
+async fn use_read_committed(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query(include_str!("read_committed.sql")).execute(connection).await.map(drop)
 }
 
 /// What a server is, and what decides whether an acknowledged commit survives its crash.
