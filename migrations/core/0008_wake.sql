@@ -53,6 +53,8 @@ BEGIN
     IF pg_try_advisory_lock(bugle.mark_class(), b) THEN
       PERFORM pg_advisory_unlock(bugle.mark_class(), b);
     ELSE
+      -- A handover need not survive a crash of the server: no flush for it. For this transaction alone, never for the session.
+      PERFORM set_config('synchronous_commit', 'off', true);
       PERFORM pg_notify(bugle.bell_channel(), b || ':h');
       rung := rung + 1;
     END IF;

@@ -74,6 +74,7 @@ async fn open(shared: &Shared) -> Result<Option<Session>, sqlx::Error> {
         );
         return Ok(None);
     }
+    session.end_when_out_of_reach().await?;
     Ok(Some(session))
 }
 

@@ -56,8 +56,7 @@ impl Session {
         listener.eager_reconnect(false);
         listener.ignore_pool_close_event(true);
         let begin = async {
-            // A notification need not survive a crash of the server: no flush for a handover.
-            sqlx::raw_sql("SET synchronous_commit = off").execute(&mut listener).await?;
+            // Nothing is SET here: behind a pooler it would stay with a session that serves others.
             let channel: String = sqlx::query_scalar(statements.channel()).fetch_one(&mut listener).await?;
             listener.listen(&channel).await?;
             sqlx::query_scalar(statements.backend()).fetch_one(&mut listener).await
@@ -79,6 +78,14 @@ impl Session {
             }
         }
         Ok(false)
+    }
+
+    /// A session whose client is out of reach must end soon: until then it holds its bells, and every commit rings for it.
+    /// Only once it is known that this session is the node's own.
+    pub(crate) async fn end_when_out_of_reach(&mut self) -> Result<(), sqlx::Error> {
+        let settings = "SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+            SET tcp_user_timeout = 30000";
+        within(self.answer_within, sqlx::raw_sql(settings).execute(&mut self.listener)).await.map(drop)
     }
 
     /// Waits for the next notification. May be cancelled.
