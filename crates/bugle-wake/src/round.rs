@@ -28,8 +28,10 @@ pub struct Ask<W> {
 pub struct Answer<I> {
     /// What was claimed for it.
     pub item: Option<I>,
-    /// How much that is. Less than the ask wanted: the queue is empty.
+    /// How much that is.
     pub taken: u32,
+    /// All that was asked for was there: there may be more. Otherwise the queue is empty.
+    pub full: bool,
     /// How soon there will be something to look for, by the database's clock: work that becomes due, a lease that ends, rows that somebody
     /// else has locked. Zero: at once.
     pub again: Option<Duration>,
@@ -37,7 +39,7 @@ pub struct Answer<I> {
 
 impl<I> Default for Answer<I> {
     fn default() -> Self {
-        Self { item: None, taken: 0, again: None }
+        Self { item: None, taken: 0, full: false, again: None }
     }
 }
 
@@ -45,7 +47,7 @@ impl<I> Default for Answer<I> {
 #[derive(Debug)]
 pub(crate) struct Round {
     reasons: Vec<(Number, Flag)>,
-    asks: Vec<(Number, u64, u32)>,
+    asks: Vec<(Number, u64)>,
 }
 
 impl<W: Clone, I> Registry<W, I> {
@@ -64,7 +66,7 @@ impl<W: Clone, I> Registry<W, I> {
             queue.looking = true;
             round.reasons.push((*number, reason));
             for entry in queue.entries.iter().filter(|e| e.most > 0) {
-                round.asks.push((*number, entry.id, entry.most));
+                round.asks.push((*number, entry.id));
                 asks.push(Ask { number: *number, most: entry.most, want: entry.want.clone() });
             }
             self.counters.causes[reason.why as usize].one();
@@ -105,8 +107,8 @@ impl<W: Clone, I> Registry<W, I> {
         let mut found_any = false;
         for (number, reason) in round.reasons {
             let (mut found, mut full, mut again) = (false, true, None::<Duration>);
-            while let Some(((_, id, most), answer)) = answers.next_if(|((n, ..), _)| *n == number) {
-                full &= answer.taken >= *most;
+            while let Some(((_, id), answer)) = answers.next_if(|((n, _), _)| *n == number) {
+                full &= answer.full;
                 again = [again, answer.again].into_iter().flatten().min();
                 if let Some(item) = answer.item {
                     found = true;

@@ -119,9 +119,9 @@ impl JobSource {
         if !look.full {
             self.note_room(ask.queue);
         }
-        let again = look.look_again_in;
-        let taken =
-            if look.full { ask.most.unsigned_abs() } else { u32::try_from(look.jobs.len()).unwrap_or(0) };
-        Answer { item: (!look.jobs.is_empty()).then_some(look), taken, again }
+        let (full, again) = (look.full, look.look_again_in);
+        // Not what was claimed: a job may have been cancelled before its body was fetched, and its slot is free.
+        let taken = u32::try_from(look.jobs.len()).unwrap_or(u32::MAX);
+        Answer { item: (!look.jobs.is_empty()).then_some(look), taken, full, again }
     }
 }

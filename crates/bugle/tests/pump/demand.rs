@@ -1,6 +1,10 @@
 //! Queues that nobody waits for, and queues that somebody else holds up.
 use crate::fixture::{HOUR, Place, Running, SOON, node, raw};
+use bugle::Ctx;
+use bugle::jobs::Claimed;
 use bugle_wake::Why;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn nothing_is_done_for_a_queue_that_nobody_waits_for() {
@@ -118,4 +122,41 @@ async fn a_stranger_met_by_a_look_for_many_queues_is_passed_over() {
     stranger.goes().await;
     let look = tokio::time::timeout(SOON, held).await.expect("forgotten").unwrap().unwrap().unwrap();
     assert_eq!(look.jobs.len(), 1);
+}
+
+/// The bodies of large jobs are fetched after the claim: one that is cancelled in between never comes, and its slot must not be lost.
+#[tokio::test]
+async fn a_job_cancelled_between_its_claim_and_its_body_costs_no_slot() {
+    let place = Place::new().await;
+    let bodies = "ALTER FUNCTION bugle.bodies(bigint) RENAME TO all_bodies;
+        CREATE FUNCTION bugle.bodies(p_token bigint) RETURNS TABLE (
+          lane smallint, x bigint, id bigint, attempt smallint, max_attempts smallint, enqueued_at timestamptz, due_at timestamptz,
+          kind text, key text, payload jsonb, until timestamptz
+        ) LANGUAGE plpgsql AS $$
+        BEGIN
+          IF NOT EXISTS (SELECT FROM bugle.history) THEN
+            PERFORM bugle.cancel((SELECT min(b.id) FROM bugle.all_bodies(p_token) b));
+          END IF;
+          RETURN QUERY SELECT * FROM bugle.all_bodies(p_token);
+        END $$";
+    place.execute(bodies).await;
+    let large = "SELECT count(bugle.enqueue('q', 'k', (
+            SELECT jsonb_agg(md5(n::text || m::text)) FROM generate_series(1, 2000) AS m))) FROM generate_series(1, 2) AS n";
+    place.one::<i64>(large).await;
+
+    let bugle = place.node(|_| {}).await;
+    let (started, mut begun) = mpsc::unbounded_channel();
+    let stop = CancellationToken::new();
+    let worker = bugle.worker("q").concurrency(2).drain(std::time::Duration::ZERO);
+    let worker = worker.handle_any(move |job: Claimed, _: Ctx| {
+        let _ = started.send(job.id);
+        std::future::pending::<()>()
+    });
+    let worker = tokio::spawn(worker.run(stop.clone()));
+    tokio::time::timeout(SOON, begun.recv()).await.unwrap().unwrap(); // the other one was cancelled
+    let next = place.enqueue("q", 1).await[0];
+    let second = tokio::time::timeout(SOON, begun.recv()).await.expect("a slot was lost");
+    assert_eq!(second, Some(next));
+    stop.cancel();
+    worker.await.unwrap().unwrap();
 }
