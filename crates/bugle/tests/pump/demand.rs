@@ -124,6 +124,20 @@ async fn a_stranger_met_by_a_look_for_many_queues_is_passed_over() {
     assert_eq!(look.jobs.len(), 1);
 }
 
+/// A client that gave up is not noticed by a server process that waits for a lock: it would wait on, one more for every try, and in the end
+/// claim for nobody.
+#[tokio::test]
+async fn a_look_does_not_wait_for_a_stranger_for_ever() {
+    let place = Place::new().await;
+    let stranger = place.hold_claims("q").await;
+    let queue = place.outside.queue("q").await.unwrap();
+    let claim = tokio::time::timeout(SOON, queue.claim("w", 1, HOUR)).await.expect("it waits on");
+    let error = claim.unwrap_err();
+    assert_eq!(error.outcome(), bugle::Outcome::Refused, "{error}");
+    place.claims_held(0).await;
+    stranger.goes().await;
+}
+
 /// The bodies of large jobs are fetched after the claim: one that is cancelled in between never comes, and its slot must not be lost.
 #[tokio::test]
 async fn a_job_cancelled_between_its_claim_and_its_body_costs_no_slot() {
