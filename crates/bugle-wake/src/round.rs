@@ -125,7 +125,7 @@ impl<W: Clone, I> Registry<W, I> {
     }
 
     fn deliver(&self, inner: &mut Inner<W, I>, number: Number, id: u64, taken: u32, item: I) {
-        let queue = inner.queues.get_mut(&number);
+        let queue = inner.queues.get_mut(&number).filter(|_| !inner.closed);
         match queue.and_then(|q| q.entries.iter_mut().find(|e| e.id == id)) {
             Some(entry) => {
                 self.counters.hand_outs.one();
@@ -135,7 +135,7 @@ impl<W: Clone, I> Registry<W, I> {
                     waker.wake();
                 }
             }
-            None => inner.unclaimed.push((number, item)), // it went while the look was under way
+            None => inner.unclaimed.push((number, item)), // it went while the look was under way, or was told that there is nothing more
         }
     }
 

@@ -103,6 +103,22 @@ async fn a_sleeping_node_gets_what_another_one_hands_back() {
 }
 
 #[tokio::test]
+async fn what_was_handed_out_and_not_taken_is_handed_back_when_the_node_stops() {
+    let place = Place::new().await;
+    let bugle = place.node(|_| {}).await;
+    let queue = bugle.queue("q").await.unwrap();
+    // Polled once: it is registered, and what is handed out to it stays untaken.
+    let mut claim = Box::pin(async move { queue.claim_within("w", 1, HOUR, HOUR).await });
+    assert!((&mut claim).now_or_never().is_none());
+    place.enqueue("q", 1).await;
+    until("it was handed out", async || node(&bugle).counters().hand_outs.get() == 1).await;
+    bugle.close().await;
+    drop(claim);
+    let sql = "SELECT string_agg(state || ' ' || attempt, ', ') FROM bugle.job_view";
+    assert_eq!(place.one::<String>(sql).await, "ready 0");
+}
+
+#[tokio::test]
 async fn too_many_consumers_are_refused_with_a_sentence_that_says_what_to_do() {
     let place = Place::new().await;
     let bugle = place.node(|options| options.intentions_max = 3).await;
