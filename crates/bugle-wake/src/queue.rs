@@ -37,6 +37,8 @@ pub(crate) struct Queue<W, I> {
     pub(crate) timer: Option<Flag>,
     /// A look of it is under way.
     pub(crate) looking: bool,
+    /// Its last look failed, perhaps because of it: it is looked at alone, so that it fails nobody else's.
+    pub(crate) alone: bool,
     pub(crate) setting: Setting,
     /// The seats know of its demand.
     pub(crate) counted: bool,
@@ -52,6 +54,7 @@ impl<W, I> Queue<W, I> {
             flag: None,
             timer: None,
             looking: false,
+            alone: false,
             setting,
             counted: false,
             empty_looks: 0,

@@ -62,6 +62,9 @@ impl<W: Clone, I> Registry<W, I> {
         let mut round = Round { reasons: Vec::new(), asks: Vec::new() };
         let (mut asks, mut timers) = (Vec::new(), false);
         for (number, queue) in &mut inner.queues {
+            if queue.alone && !asks.is_empty() {
+                continue; // the next look may be for it
+            }
             let Some(reason) = queue.take_reason(now) else { continue };
             queue.looking = true;
             round.reasons.push((*number, reason));
@@ -71,6 +74,9 @@ impl<W: Clone, I> Registry<W, I> {
             }
             self.counters.causes[reason.why as usize].one();
             timers |= reason.why == Why::Timer;
+            if queue.alone {
+                break;
+            }
         }
         if asks.is_empty() {
             return None;
@@ -94,6 +100,7 @@ impl<W: Clone, I> Registry<W, I> {
         for (number, _) in &round.reasons {
             if let Some(queue) = inner.queues.get_mut(number) {
                 queue.looking = false;
+                queue.alone = true;
                 queue.wake(Why::Retry, now);
             }
         }
@@ -150,6 +157,7 @@ impl<W: Clone, I> Registry<W, I> {
         let on_alert = inner.alert.is_on();
         let Some(queue) = inner.queues.get_mut(&number) else { return };
         queue.looking = false;
+        queue.alone = false;
         if outcome.found {
             self.seats.found(number.bucket(), now);
             queue.empty_looks = 0;

@@ -174,3 +174,25 @@ async fn a_job_cancelled_between_its_claim_and_its_body_costs_no_slot() {
     stop.cancel();
     worker.await.unwrap().unwrap();
 }
+
+/// One look serves all queues, so what is wrong with one of them fails it for all.
+#[tokio::test]
+async fn a_queue_whose_looks_fail_does_not_starve_the_others_of_the_node() {
+    let place = Place::new().await;
+    let bugle = place.node(|_| {}).await;
+    let (bad, mut good) = (Running::on(&bugle, "bad"), Running::on(&bugle, "good"));
+    place.asleep(&bugle, 2).await;
+    let number = place.number("bad").await;
+    place.execute(&format!("UPDATE bugle.cursor SET px = 1000000000000 WHERE queue = {number}")).await;
+    for _ in 0..20 {
+        let mut tx = place.db.pool().begin().await.unwrap();
+        for queue in ["bad", "good"] {
+            place.outside.enqueue_raw(queue, "k", raw("1")).on(&mut *tx).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+        good.next().await;
+    }
+    assert!(node(&bugle).counters().failed_looks.get() > 0);
+    bad.stop().await;
+    good.stop().await;
+}
