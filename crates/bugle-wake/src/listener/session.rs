@@ -83,7 +83,8 @@ impl Session {
     /// A session whose client is out of reach must end soon: until then it holds its bells, and every commit rings for it.
     /// Only once it is known that this session is the node's own.
     pub(crate) async fn end_when_out_of_reach(&mut self) -> Result<(), sqlx::Error> {
-        let settings = "SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+        let settings =
+            "SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
             SET tcp_user_timeout = 30000";
         within(self.answer_within, sqlx::raw_sql(settings).execute(&mut self.listener)).await.map(drop)
     }
