@@ -62,7 +62,7 @@ impl<W: Clone, I> Registry<W, I> {
         let mut round = Round { reasons: Vec::new(), asks: Vec::new() };
         let (mut asks, mut timers) = (Vec::new(), false);
         for (number, queue) in &mut inner.queues {
-            if queue.alone && !asks.is_empty() {
+            if queue.is_alone() && !asks.is_empty() {
                 continue; // the next look may be for it
             }
             let Some(reason) = queue.take_reason(now) else { continue };
@@ -74,7 +74,7 @@ impl<W: Clone, I> Registry<W, I> {
             }
             self.counters.causes[reason.why as usize].one();
             timers |= reason.why == Why::Timer;
-            if queue.alone {
+            if queue.is_alone() {
                 break;
             }
         }
@@ -100,7 +100,7 @@ impl<W: Clone, I> Registry<W, I> {
         for (number, _) in &round.reasons {
             if let Some(queue) = inner.queues.get_mut(number) {
                 queue.looking = false;
-                queue.alone = true;
+                queue.failed_looks = queue.failed_looks.saturating_add(1);
                 queue.wake(Why::Retry, now);
             }
         }
@@ -157,7 +157,7 @@ impl<W: Clone, I> Registry<W, I> {
         let on_alert = inner.alert.is_on();
         let Some(queue) = inner.queues.get_mut(&number) else { return };
         queue.looking = false;
-        queue.alone = false;
+        queue.failed_looks = 0;
         if outcome.found {
             self.seats.found(number.bucket(), now);
             queue.empty_looks = 0;
