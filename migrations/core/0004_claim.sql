@@ -149,7 +149,8 @@ CREATE FUNCTION bugle.look(p_token bigint[], p_queue int[], p_worker text[], p_n
   lane smallint, x bigint, id bigint, attempt smallint, max_attempts smallint, enqueued_at timestamptz, due_at timestamptz,
   kind text, key text, payload jsonb, until timestamptz
 ) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+-- A server process that waits for a lock does not notice that its client has given up: it must, before that client tries again.
+SET lock_timeout = '5s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
   last int := cardinality(p_token);

@@ -20,15 +20,16 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         let letters = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(letters);
         let number: u64 = number.parse().map_err(|_| fault())?;
-        let milliseconds: u64 = match unit {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" | "min" => 60_000,
-            "h" => 3_600_000,
-            "d" => 86_400_000,
+        let microseconds: u64 = match unit {
+            "us" | "µs" => 1,
+            "ms" => 1_000,
+            "s" => 1_000_000,
+            "m" | "min" => 60_000_000,
+            "h" => 3_600_000_000,
+            "d" => 86_400_000_000,
             _ => return Err(fault()),
         };
-        let part = number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(fault)?;
+        let part = number.checked_mul(microseconds).map(Duration::from_micros).ok_or_else(fault)?;
         total = total.checked_add(part).ok_or_else(fault)?;
         rest = tail;
     }
@@ -53,6 +54,8 @@ mod tests {
     #[test]
     fn lengths_are_read_with_their_units() {
         assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse("200µs"), parse("200us"));
+        assert_eq!(parse("200us"), Ok(Duration::from_micros(200)));
         assert_eq!(parse("1h30m"), Ok(Duration::from_mins(90)));
         assert_eq!(parse("0s"), Ok(Duration::ZERO));
         for bad in

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // clippy sees no test in a helper
 
 use bugle::pg::migrate::Policy;
-use bugle::wake_engine::Times;
+use bugle::wake_engine::{Times, Why};
 use bugle::{Bugle, Ctx};
 use bugle_testkit::pgbouncer::PgBouncer;
 use bugle_testkit::postgres::{TestDb, URL_VARIABLE};
@@ -134,6 +134,43 @@ async fn a_worker_does_its_jobs_through_it() {
     assert!(!bugle.node().unwrap().status().listening, "LISTEN is worthless here, and it knows");
     stop.cancel();
     working.await.unwrap().unwrap();
+}
+
+/// A node tries to listen before it knows where it is. What it set for its session would be left to somebody whose commits must be durable.
+#[tokio::test]
+async fn a_node_that_cannot_listen_through_it_leaves_no_setting_behind() {
+    let (db, pooler) = place(2).await;
+    db.bugle().await.unwrap();
+    let options = bugle::Options {
+        schema: db.schema_name().unwrap(),
+        migrate: Policy::Verify,
+        ..bugle::Options::default()
+    };
+    let bugle = Bugle::new(pool(&pooler).await, options).await.unwrap();
+    let queue = bugle.queue("q").await.unwrap();
+    let waiting = queue.claim_within("w", 1, Duration::from_mins(1), Duration::from_secs(30));
+    let gives_up = async {
+        while bugle.node().is_none_or(|node| node.counters().looks_by(Why::Connected) == 0) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        () = gives_up => {}
+        got = waiting => panic!("{got:?}"),
+    }
+    bugle.close().await;
+    let clients = pool(&pooler).await;
+    let (mut one, mut two) = (clients.begin().await.unwrap(), clients.begin().await.unwrap());
+    assert_ne!(backend(&mut one).await, backend(&mut two).await, "both of its backends");
+    for client in [&mut one, &mut two] {
+        let changed: Vec<String> = sqlx::query_scalar(
+            "SELECT name FROM pg_settings WHERE source = 'session' AND name IN ('synchronous_commit', 'tcp_user_timeout')",
+        )
+        .fetch_all(&mut **client)
+        .await
+        .unwrap();
+        assert_eq!(changed, [""; 0]);
+    }
 }
 
 #[tokio::test]

@@ -104,8 +104,12 @@ impl Node {
         let shared = &self.shared;
         let registry: Arc<Registry<S::Want, S::Item>> =
             Arc::new(Registry::new(shared.options.clone(), shared.seats.clone(), shared.counters.clone()));
-        registry.set_modes(&locked(&shared.control).modes, Instant::now());
-        locked(&shared.pumps).push(registry.clone());
+        {
+            // Together, or a change in between would be told neither way.
+            let control = locked(&shared.control);
+            registry.set_modes(&control.modes, Instant::now());
+            locked(&shared.pumps).push(registry.clone());
+        }
         let (source, pump) = (Arc::new(source), Pump { registry: registry.clone() });
         self.spawn("pump", move || pump::run(source.clone(), registry.clone(), Arc::new(TokioTimer)));
         pump
@@ -226,8 +230,9 @@ impl Shared {
     }
 
     pub(crate) fn set_modes(&self, modes: HashMap<Number, Setting>) {
+        let mut control = locked(&self.control);
         self.each(|pump, now| pump.set_modes(&modes, now));
-        locked(&self.control).modes = modes;
+        control.modes = modes;
     }
 }
 

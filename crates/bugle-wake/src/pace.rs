@@ -23,12 +23,12 @@ pub(crate) struct Pace {
 impl Pace {
     /// Notes a ring that the node was asleep for. True: they come fast, let go and linger.
     pub(crate) fn ring(&mut self, now: Instant, fast_rings: usize, times: &Times) -> bool {
+        // Older ones do not count, and are not kept however many are asked for.
+        while self.rings.front().is_some_and(|first| now.duration_since(*first) > times.linger) {
+            self.rings.pop_front();
+        }
         self.rings.push_back(now);
         if self.rings.len() < fast_rings {
-            return false;
-        }
-        let first = self.rings.pop_front().unwrap_or(now);
-        if now.duration_since(first) > times.linger {
             return false;
         }
         self.rings.clear();
@@ -76,6 +76,15 @@ mod tests {
             assert!(!pace.ring(begin + ms(100) * i, 8, &times));
         }
         assert_eq!(pace.next_poll(begin + ms(100_000), &times), None);
+    }
+
+    #[test]
+    fn rings_are_not_remembered_for_ever() {
+        let (mut pace, times, begin) = (Pace::default(), Times::default(), Instant::now());
+        for i in 0..1000 {
+            assert!(!pace.ring(begin + ms(10) * i, usize::MAX, &times));
+        }
+        assert!(pace.rings.len() < 10, "{}", pace.rings.len());
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub(crate) async fn run<S: Source>(
     timer: Arc<impl Timer>,
 ) {
     let mut under_way: FuturesUnordered<BoxFuture<'static, Done<S>>> = FuturesUnordered::new();
-    let mut looks = 0;
+    let (mut looks, looks_max) = (0, registry.options.looks_max.max(1));
     registry.restart(Instant::now());
     loop {
         let now = Instant::now();
@@ -108,7 +108,7 @@ pub(crate) async fn run<S: Source>(
             under_way
                 .push(async move { source.hand_back(number, item).await }.map(|()| Done::HandBack).boxed());
         }
-        while looks < registry.options.looks_max && !closed {
+        while looks < looks_max && !closed {
             let Some((round, asks)) = registry.arm(now) else { break };
             let source = source.clone();
             looks += 1;
@@ -117,7 +117,8 @@ pub(crate) async fn run<S: Source>(
         if closed && under_way.is_empty() {
             return;
         }
-        let until = registry.next_timer(looks < registry.options.looks_max);
+        // A timer of a closed registry would be over again and again: no look answers it.
+        let until = if closed { None } else { registry.next_timer(looks < looks_max) };
         let mut changed = pin!(registry.changed.raised().fuse());
         let mut time = pin!(timer.sleep_until(until).fuse());
         futures_util::select_biased! {

@@ -37,6 +37,8 @@ pub(crate) struct Queue<W, I> {
     pub(crate) timer: Option<Flag>,
     /// A look of it is under way.
     pub(crate) looking: bool,
+    /// Looks in a row that failed, perhaps because of it: until one succeeds it is looked at alone, so that it fails nobody else's.
+    pub(crate) failed_looks: u32,
     pub(crate) setting: Setting,
     /// The seats know of its demand.
     pub(crate) counted: bool,
@@ -52,6 +54,7 @@ impl<W, I> Queue<W, I> {
             flag: None,
             timer: None,
             looking: false,
+            failed_looks: 0,
             setting,
             counted: false,
             empty_looks: 0,
@@ -62,6 +65,11 @@ impl<W, I> Queue<W, I> {
     /// Is there nothing left to remember of it?
     pub(crate) fn is_over(&self) -> bool {
         self.entries.is_empty() && !self.looking
+    }
+
+    /// Must it be looked at alone?
+    pub(crate) fn is_alone(&self) -> bool {
+        self.failed_looks > 0
     }
 
     /// Does anybody want something?

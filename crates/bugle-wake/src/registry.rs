@@ -163,13 +163,17 @@ impl<W, I> Registry<W, I> {
         }
     }
 
-    /// No more waiting: everybody who waits is told.
+    /// No more waiting: everybody who waits is told, and what they have not taken is handed back while there is still somebody to do it.
     pub(crate) fn close(&self) {
         let mut inner = self.inner.lock();
-        inner.closed = true;
-        for entry in inner.queues.values_mut().flat_map(|q| &mut q.entries) {
-            if let Some(waker) = entry.waker.take() {
-                waker.wake();
+        let Inner { closed, queues, unclaimed, .. } = &mut *inner;
+        *closed = true;
+        for (number, queue) in queues {
+            for entry in &mut queue.entries {
+                unclaimed.extend(entry.ready.drain(..).map(|item| (*number, item)));
+                if let Some(waker) = entry.waker.take() {
+                    waker.wake();
+                }
             }
         }
         drop(inner);

@@ -28,8 +28,10 @@ pub struct Ask<W> {
 pub struct Answer<I> {
     /// What was claimed for it.
     pub item: Option<I>,
-    /// How much that is. Less than the ask wanted: the queue is empty.
+    /// How much that is.
     pub taken: u32,
+    /// All that was asked for was there: there may be more. Otherwise the queue is empty.
+    pub full: bool,
     /// How soon there will be something to look for, by the database's clock: work that becomes due, a lease that ends, rows that somebody
     /// else has locked. Zero: at once.
     pub again: Option<Duration>,
@@ -37,7 +39,7 @@ pub struct Answer<I> {
 
 impl<I> Default for Answer<I> {
     fn default() -> Self {
-        Self { item: None, taken: 0, again: None }
+        Self { item: None, taken: 0, full: false, again: None }
     }
 }
 
@@ -45,7 +47,7 @@ impl<I> Default for Answer<I> {
 #[derive(Debug)]
 pub(crate) struct Round {
     reasons: Vec<(Number, Flag)>,
-    asks: Vec<(Number, u64, u32)>,
+    asks: Vec<(Number, u64)>,
 }
 
 impl<W: Clone, I> Registry<W, I> {
@@ -60,15 +62,21 @@ impl<W: Clone, I> Registry<W, I> {
         let mut round = Round { reasons: Vec::new(), asks: Vec::new() };
         let (mut asks, mut timers) = (Vec::new(), false);
         for (number, queue) in &mut inner.queues {
+            if queue.is_alone() && !asks.is_empty() {
+                continue; // the next look may be for it
+            }
             let Some(reason) = queue.take_reason(now) else { continue };
             queue.looking = true;
             round.reasons.push((*number, reason));
             for entry in queue.entries.iter().filter(|e| e.most > 0) {
-                round.asks.push((*number, entry.id, entry.most));
+                round.asks.push((*number, entry.id));
                 asks.push(Ask { number: *number, most: entry.most, want: entry.want.clone() });
             }
             self.counters.causes[reason.why as usize].one();
             timers |= reason.why == Why::Timer;
+            if queue.is_alone() {
+                break;
+            }
         }
         if asks.is_empty() {
             return None;
@@ -92,6 +100,7 @@ impl<W: Clone, I> Registry<W, I> {
         for (number, _) in &round.reasons {
             if let Some(queue) = inner.queues.get_mut(number) {
                 queue.looking = false;
+                queue.failed_looks = queue.failed_looks.saturating_add(1);
                 queue.wake(Why::Retry, now);
             }
         }
@@ -105,8 +114,8 @@ impl<W: Clone, I> Registry<W, I> {
         let mut found_any = false;
         for (number, reason) in round.reasons {
             let (mut found, mut full, mut again) = (false, true, None::<Duration>);
-            while let Some(((_, id, most), answer)) = answers.next_if(|((n, ..), _)| *n == number) {
-                full &= answer.taken >= *most;
+            while let Some(((_, id), answer)) = answers.next_if(|((n, _), _)| *n == number) {
+                full &= answer.full;
                 again = [again, answer.again].into_iter().flatten().min();
                 if let Some(item) = answer.item {
                     found = true;
@@ -123,7 +132,7 @@ impl<W: Clone, I> Registry<W, I> {
     }
 
     fn deliver(&self, inner: &mut Inner<W, I>, number: Number, id: u64, taken: u32, item: I) {
-        let queue = inner.queues.get_mut(&number);
+        let queue = inner.queues.get_mut(&number).filter(|_| !inner.closed);
         match queue.and_then(|q| q.entries.iter_mut().find(|e| e.id == id)) {
             Some(entry) => {
                 self.counters.hand_outs.one();
@@ -133,7 +142,7 @@ impl<W: Clone, I> Registry<W, I> {
                     waker.wake();
                 }
             }
-            None => inner.unclaimed.push((number, item)), // it went while the look was under way
+            None => inner.unclaimed.push((number, item)), // it went while the look was under way, or was told that there is nothing more
         }
     }
 
@@ -148,6 +157,7 @@ impl<W: Clone, I> Registry<W, I> {
         let on_alert = inner.alert.is_on();
         let Some(queue) = inner.queues.get_mut(&number) else { return };
         queue.looking = false;
+        queue.failed_looks = 0;
         if outcome.found {
             self.seats.found(number.bucket(), now);
             queue.empty_looks = 0;

@@ -133,17 +133,17 @@ impl Seats {
         seat.demand > 0
     }
 
-    /// Rule 10: every reserve sits again.
+    /// Rule 10: every reserve sits again. A mark that is kept for nobody covers whoever comes next no longer either.
     pub(crate) fn heartbeat(&self) {
         let mut inner = self.inner.lock();
         inner.slept = inner.seats.iter().filter(|(_, s)| s.is_seated()).map(|(bucket, _)| *bucket).collect();
         if inner.session != Session::Listening {
             return;
         }
-        for seat in inner.seats.values_mut().filter(|s| s.demand > 0) {
+        for seat in inner.seats.values_mut() {
             if let Held::Mark { .. } = seat.held {
                 seat.held = Held::Mark { covered: false };
-                seat.sit = true;
+                seat.sit = seat.demand > 0;
             }
         }
     }
@@ -213,7 +213,7 @@ impl Seats {
             };
             if *seated == Seated::Shallow {
                 let times = &self.options.times;
-                let most = seat.shallow.clamp(times.shallow, times.shallow_max);
+                let most = seat.shallow.min(times.shallow_max).max(times.shallow); // in whatever order the options stand
                 // Random: two nodes in step would refuse each other for ever.
                 seat.shallow_until = Some(now + most.mul_f64(rand::random_range(0.5..1.5)));
                 seat.shallow = most * 2;
@@ -316,9 +316,9 @@ impl Seats {
         self.changed.raise();
     }
 
-    /// Is anything held for nobody?
+    /// Is anything held for nobody, or about to be?
     pub(crate) fn holds_for_nobody(&self) -> bool {
-        self.inner.lock().seats.values().any(|s| s.demand == 0 && s.held != Held::Nothing)
+        self.inner.lock().seats.values().any(|s| s.demand == 0 && (s.held != Held::Nothing || s.asked))
     }
 
     /// What is held now.
@@ -328,5 +328,55 @@ impl Seats {
             inner.seats.iter().filter(|(_, s)| wanted(&s.held)).map(|(b, _)| b.0).collect()
         };
         Holding { sentinel: of(|h| *h == Held::Bell), reserve: of(|h| matches!(h, Held::Mark { .. })) }
+    }
+}
+
+#[cfg(all(test, not(feature = "explore")))]
+mod tests {
+    use super::*;
+    use crate::options::Times;
+
+    const BUCKET: Bucket = Bucket(1);
+
+    /// Seats of a node that listens, with somebody waiting who has asked for a seat.
+    fn asked(times: Times) -> (Seats, Instant) {
+        let (seats, now) = (Seats::new(Options { times, ..Options::default() }), Instant::now());
+        seats.listening();
+        seats.demand(BUCKET, true, now);
+        assert_eq!(seats.dry(BUCKET, now), Dry::Sitting);
+        let sit = Errand::Sit { buckets: vec![BUCKET], marked: vec![false] };
+        assert_eq!(seats.next_errand(now), Some(sit));
+        (seats, now)
+    }
+
+    #[test]
+    fn a_shallow_sleep_longer_than_its_longest_is_as_long_as_was_said() {
+        let shallow = Duration::from_secs(1);
+        let (seats, now) = asked(Times { shallow, ..Times::default() });
+        seats.seated(&[(BUCKET, Seated::Shallow)], now);
+        assert!(seats.next_timer().is_some_and(|at| at >= now + shallow / 2));
+    }
+
+    #[test]
+    fn a_process_that_is_about_to_end_waits_for_a_seat_that_is_being_taken_for_nobody() {
+        let (seats, now) = asked(Times::default());
+        seats.demand(BUCKET, false, now);
+        assert!(seats.holds_for_nobody(), "the bell may be granted already");
+        seats.seated(&[(BUCKET, Seated::Bell)], now);
+        assert!(seats.holds_for_nobody());
+        seats.hurry();
+        assert_eq!(seats.next_errand(now), Some(Errand::Leave { bells: vec![BUCKET], marks: vec![] }));
+        seats.left(&[BUCKET], &[]);
+        assert!(!seats.holds_for_nobody());
+    }
+
+    #[test]
+    fn a_mark_kept_for_nobody_covers_nobody_after_a_handover_that_may_have_been_lost() {
+        let (seats, now) = asked(Times::default());
+        seats.seated(&[(BUCKET, Seated::Reserve)], now);
+        seats.demand(BUCKET, false, now);
+        seats.heartbeat(); // also what is done about notifications that were not read
+        seats.demand(BUCKET, true, now);
+        assert_eq!(seats.dry(BUCKET, now), Dry::Sitting, "it must sit again");
     }
 }

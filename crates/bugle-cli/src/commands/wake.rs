@@ -27,7 +27,8 @@ struct NodeRow {
     node: String,
     pid: i32,
     alert: bool,
-    connected_at: DateTime<Utc>,
+    /// PostgreSQL hides it from roles that are not the node's own and may not read all statistics.
+    connected_at: Option<DateTime<Utc>>,
     sentinel: Vec<i32>,
     reserve: Vec<i32>,
 }
@@ -88,7 +89,7 @@ fn nodes(rows: &[NodeRow], output: Output) -> Table {
         table.row([
             row.node.clone(),
             row.pid.to_string(),
-            output.moment(row.connected_at),
+            output.moment_or_dash(row.connected_at),
             if row.alert { "ALERT" } else { "-" }.to_owned(),
             buckets(&row.sentinel),
             buckets(&row.reserve),

@@ -9,7 +9,7 @@ fn of_level<'a>(findings: &'a Value, level: &str) -> Vec<&'a Value> {
     findings.as_array().unwrap().iter().filter(|f| f["level"] == level).collect()
 }
 
-async fn execute(site: &Site, sql: &str) {
+pub(crate) async fn execute(site: &Site, sql: &str) {
     let sql = sql.replace("bugle.", &format!("{}.", site.db.name()));
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(site.db.pool()).await.unwrap();
 }

@@ -1,5 +1,6 @@
 //! Waking, as the command line shows and sets it.
 
+use super::doctor::execute;
 use super::{Site, eventually};
 
 #[tokio::test]
@@ -22,6 +23,28 @@ async fn the_status_shows_who_sleeps_for_which_queue() {
     assert!(table.contains("SENTINEL OF") && table.contains(&node), "{table}");
     drop(worker);
     eventually("its locks go with it", || status()["queues"][0]["sentinel"].is_null());
+}
+
+/// PostgreSQL hides from it when the nodes' sessions began.
+#[tokio::test]
+async fn the_status_is_shown_to_a_role_that_may_only_read() {
+    let site = Site::new().await;
+    site.enqueue("mail", "1");
+    let _worker = site.start(&["work", "--queue", "mail", "--exec", "true"]);
+    let sentinel = |status: &serde_json::Value| !status["queues"][0]["sentinel"].is_null();
+    eventually("the worker sleeps as sentinel", || sentinel(&site.json(&["wake", "status"])));
+    let role = site.db.name().to_owned();
+    let grants = format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA {role} TO {role};
+         GRANT SELECT ON ALL TABLES IN SCHEMA {role} TO {role}"
+    );
+    execute(&site, &grants).await;
+    let (_, tail) = site.db.url().split_once('@').unwrap();
+    let url = format!("postgres://{role}:secret@{tail}");
+    let ran = site.run(&["wake", "status", "--database-url", &url]);
+    execute(&site, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(sentinel(&serde_json::from_str(&ran.stdout).unwrap()), "{}", ran.stdout);
 }
 
 #[tokio::test]

@@ -81,6 +81,11 @@ impl Session {
     }
 
     async fn begin(&mut self, node: &str) -> Result<(), sqlx::Error> {
+        // Whose client is out of reach must end soon: until then it holds its bells, and every commit rings for it.
+        let settings =
+            "SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
+            SET tcp_user_timeout = 30000";
+        sqlx::raw_sql(settings).execute(&mut self.listener).await?;
         // An earlier session that was given up while it hung would go on holding this node's locks, and end without a handover.
         sqlx::query(self.statements.end_ghosts())
             .bind(vec![application_name(node, false), application_name(node, true)])

@@ -18,6 +18,9 @@ const LOOK_WITHIN: Duration = Duration::from_secs(30);
 /// A queue whose looks are all full never learns of ended leases: ask for them this often.
 const SWEEP_UNDER_LOAD: Duration = Duration::from_secs(1);
 
+/// Milliseconds to wait after each try to give jobs back that failed: a failover takes less than all of them.
+const HAND_BACK_PAUSES: [u64; 6] = [100, 500, 2_000, 5_000, 10_000, 20_000];
+
 /// Who asks, and for how long it wants the jobs.
 #[derive(Clone)]
 pub(crate) struct Want {
@@ -102,10 +105,21 @@ impl Source for JobSource {
 
     async fn hand_back(&self, number: Number, look: Look) {
         let receipts: Vec<_> = look.jobs.iter().map(|job| job.receipt).collect();
-        // Whatever is not given back here comes back when its lease ends.
-        if let Err(error) = release(&self.pool, &self.statements, number.0, &receipts, &[look.token]).await {
-            tracing::warn!(%error, jobs = receipts.len(), "jobs could not be given back");
+        // Trying again is safe: all jobs of the lease and the lease itself go in one statement.
+        for pause in HAND_BACK_PAUSES {
+            match release(&self.pool, &self.statements, number.0, &receipts, &[look.token]).await {
+                Ok(_) => return,
+                Err(error) => tracing::warn!(%error, jobs = receipts.len(), "jobs could not be given back"),
+            }
+            if self.pool.is_closed() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(pause)).await;
         }
+        tracing::error!(
+            jobs = receipts.len(),
+            "jobs were not given back: they will run again when their leases end"
+        );
     }
 }
 
@@ -118,9 +132,9 @@ impl JobSource {
         if !look.full {
             self.note_room(ask.queue);
         }
-        let again = look.look_again_in;
-        let taken =
-            if look.full { ask.most.unsigned_abs() } else { u32::try_from(look.jobs.len()).unwrap_or(0) };
-        Answer { item: (!look.jobs.is_empty()).then_some(look), taken, again }
+        let (full, again) = (look.full, look.look_again_in);
+        // Not what was claimed: a job may have been cancelled before its body was fetched, and its slot is free.
+        let taken = u32::try_from(look.jobs.len()).unwrap_or(u32::MAX);
+        Answer { item: (!look.jobs.is_empty()).then_some(look), taken, full, again }
     }
 }

@@ -103,6 +103,49 @@ async fn a_sleeping_node_gets_what_another_one_hands_back() {
 }
 
 #[tokio::test]
+async fn what_was_handed_out_and_not_taken_is_handed_back_when_the_node_stops() {
+    let place = Place::new().await;
+    let bugle = place.node(|_| {}).await;
+    let queue = bugle.queue("q").await.unwrap();
+    // Polled once: it is registered, and what is handed out to it stays untaken.
+    let mut claim = Box::pin(async move { queue.claim_within("w", 1, HOUR, HOUR).await });
+    assert!((&mut claim).now_or_never().is_none());
+    place.enqueue("q", 1).await;
+    until("it was handed out", async || node(&bugle).counters().hand_outs.get() == 1).await;
+    bugle.close().await;
+    drop(claim);
+    let sql = "SELECT string_agg(state || ' ' || attempt, ', ') FROM bugle.job_view";
+    assert_eq!(place.one::<String>(sql).await, "ready 0");
+}
+
+#[tokio::test]
+async fn a_hand_back_that_fails_is_tried_again() {
+    let place = Place::new().await;
+    let bugle = place.node(|_| {}).await;
+    let queue = bugle.queue("q").await.unwrap();
+    let fails_twice = "ALTER FUNCTION bugle.release(int, smallint[], bigint[], bigint[], bigint[], bigint[]) RENAME TO real_release;
+        CREATE SEQUENCE bugle.tries;
+        CREATE FUNCTION bugle.release(int, smallint[], bigint[], bigint[], bigint[], bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql AS $$
+        BEGIN
+          IF nextval('bugle.tries') <= 2 THEN
+            RAISE EXCEPTION 'out of order';
+          END IF;
+          RETURN QUERY SELECT * FROM bugle.real_release($1, $2, $3, $4, $5, $6);
+        END $$";
+    place.execute(fails_twice).await;
+    let mut claim = Box::pin(async move { queue.claim_within("gone", 1, HOUR, HOUR).await });
+    assert!((&mut claim).now_or_never().is_none());
+    place.enqueue("q", 1).await;
+    until("it was handed out", async || node(&bugle).counters().hand_outs.get() == 1).await;
+    drop(claim);
+    until("the job is ready", async || {
+        place.one::<String>("SELECT string_agg(state || ' ' || attempt, ', ') FROM bugle.job_view").await
+            == "ready 0"
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn too_many_consumers_are_refused_with_a_sentence_that_says_what_to_do() {
     let place = Place::new().await;
     let bugle = place.node(|options| options.intentions_max = 3).await;

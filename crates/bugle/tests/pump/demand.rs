@@ -1,6 +1,10 @@
 //! Queues that nobody waits for, and queues that somebody else holds up.
 use crate::fixture::{HOUR, Place, Running, SOON, node, raw};
+use bugle::Ctx;
+use bugle::jobs::Claimed;
 use bugle_wake::Why;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn nothing_is_done_for_a_queue_that_nobody_waits_for() {
@@ -118,4 +122,77 @@ async fn a_stranger_met_by_a_look_for_many_queues_is_passed_over() {
     stranger.goes().await;
     let look = tokio::time::timeout(SOON, held).await.expect("forgotten").unwrap().unwrap().unwrap();
     assert_eq!(look.jobs.len(), 1);
+}
+
+/// A client that gave up is not noticed by a server process that waits for a lock: it would wait on, one more for every try, and in the end
+/// claim for nobody.
+#[tokio::test]
+async fn a_look_does_not_wait_for_a_stranger_for_ever() {
+    let place = Place::new().await;
+    let stranger = place.hold_claims("q").await;
+    let queue = place.outside.queue("q").await.unwrap();
+    let claim = tokio::time::timeout(SOON, queue.claim("w", 1, HOUR)).await.expect("it waits on");
+    let error = claim.unwrap_err();
+    assert_eq!(error.outcome(), bugle::Outcome::Refused, "{error}");
+    place.claims_held(0).await;
+    stranger.goes().await;
+}
+
+/// The bodies of large jobs are fetched after the claim: one that is cancelled in between never comes, and its slot must not be lost.
+#[tokio::test]
+async fn a_job_cancelled_between_its_claim_and_its_body_costs_no_slot() {
+    let place = Place::new().await;
+    let bodies = "ALTER FUNCTION bugle.bodies(bigint) RENAME TO all_bodies;
+        CREATE FUNCTION bugle.bodies(p_token bigint) RETURNS TABLE (
+          lane smallint, x bigint, id bigint, attempt smallint, max_attempts smallint, enqueued_at timestamptz, due_at timestamptz,
+          kind text, key text, payload jsonb, until timestamptz
+        ) LANGUAGE plpgsql AS $$
+        BEGIN
+          IF NOT EXISTS (SELECT FROM bugle.history) THEN
+            PERFORM bugle.cancel((SELECT min(b.id) FROM bugle.all_bodies(p_token) b));
+          END IF;
+          RETURN QUERY SELECT * FROM bugle.all_bodies(p_token);
+        END $$";
+    place.execute(bodies).await;
+    let large = "SELECT count(bugle.enqueue('q', 'k', (
+            SELECT jsonb_agg(md5(n::text || m::text)) FROM generate_series(1, 2000) AS m))) FROM generate_series(1, 2) AS n";
+    place.one::<i64>(large).await;
+
+    let bugle = place.node(|_| {}).await;
+    let (started, mut begun) = mpsc::unbounded_channel();
+    let stop = CancellationToken::new();
+    let worker = bugle.worker("q").concurrency(2).drain(std::time::Duration::ZERO);
+    let worker = worker.handle_any(move |job: Claimed, _: Ctx| {
+        let _ = started.send(job.id);
+        std::future::pending::<()>()
+    });
+    let worker = tokio::spawn(worker.run(stop.clone()));
+    tokio::time::timeout(SOON, begun.recv()).await.unwrap().unwrap(); // the other one was cancelled
+    let next = place.enqueue("q", 1).await[0];
+    let second = tokio::time::timeout(SOON, begun.recv()).await.expect("a slot was lost");
+    assert_eq!(second, Some(next));
+    stop.cancel();
+    worker.await.unwrap().unwrap();
+}
+
+/// One look serves all queues, so what is wrong with one of them fails it for all.
+#[tokio::test]
+async fn a_queue_whose_looks_fail_does_not_starve_the_others_of_the_node() {
+    let place = Place::new().await;
+    let bugle = place.node(|_| {}).await;
+    let (bad, mut good) = (Running::on(&bugle, "bad"), Running::on(&bugle, "good"));
+    place.asleep(&bugle, 2).await;
+    let number = place.number("bad").await;
+    place.execute(&format!("UPDATE bugle.cursor SET px = 1000000000000 WHERE queue = {number}")).await;
+    for _ in 0..20 {
+        let mut tx = place.db.pool().begin().await.unwrap();
+        for queue in ["bad", "good"] {
+            place.outside.enqueue_raw(queue, "k", raw("1")).on(&mut *tx).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+        good.next().await;
+    }
+    assert!(node(&bugle).counters().failed_looks.get() > 0);
+    bad.stop().await;
+    good.stop().await;
 }
