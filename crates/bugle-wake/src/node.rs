@@ -204,6 +204,12 @@ impl Shared {
         }
     }
 
+    /// Asks every pump, and tells whether one said yes.
+    pub(crate) fn any(&self, ask: impl Fn(&dyn Wake) -> bool) -> bool {
+        // All of them, even after a yes.
+        locked(&self.pumps).iter().filter(|pump| ask(&***pump)).count() > 0
+    }
+
     /// The heartbeat's look, and whoever else asked for it.
     pub(crate) fn beat(&self) {
         self.counters.heartbeats.one();

@@ -5,11 +5,17 @@ use crate::options::Times;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+/// The time between two looks of a node that lingers because of others: fast rings for queues of its bucket that it does not want.
+/// It lets go for the producers' sake, and its own queues are as idle as before.
+const FOREIGN_POLL: Duration = Duration::from_millis(20);
+
 /// The pace of one bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// The newest rings.
     rings: VecDeque<Instant>,
+    /// One of them was for a queue that somebody here wants.
+    wanted: bool,
     /// Awake until then, unless work is found.
     awake_until: Option<Instant>,
     /// The linger now: doubles while sleeps keep being ended by fast rings.
@@ -21,12 +27,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Notes a ring that the node was asleep for. True: they come fast, let go and linger.
-    pub(crate) fn ring(&mut self, now: Instant, fast_rings: usize, times: &Times) -> bool {
+    /// Notes a ring that the node was asleep for; does anybody here want that queue? True: they come fast, let go and linger.
+    pub(crate) fn ring(&mut self, now: Instant, wanted: bool, fast_rings: usize, times: &Times) -> bool {
         // Older ones do not count, and are not kept however many are asked for.
         while self.rings.front().is_some_and(|first| now.duration_since(*first) > times.linger) {
             self.rings.pop_front();
         }
+        self.wanted = wanted || (self.wanted && !self.rings.is_empty());
         self.rings.push_back(now);
         if self.rings.len() < fast_rings {
             return false;
@@ -35,7 +42,7 @@ impl Pace {
         let soon = self.slept_at.is_some_and(|at| now.duration_since(at) < self.linger + times.linger);
         self.linger = if soon { (self.linger * 2).min(times.linger_max) } else { times.linger };
         self.awake_until = Some(now + self.linger);
-        self.poll = times.linger_poll;
+        self.poll = if self.wanted { times.linger_poll } else { FOREIGN_POLL };
         true
     }
 
@@ -43,6 +50,7 @@ impl Pace {
     pub(crate) fn found(&mut self, now: Instant, times: &Times) {
         if let Some(until) = &mut self.awake_until {
             *until = now + self.linger;
+            self.wanted = true;
             self.poll = times.linger_poll;
         }
     }
@@ -56,7 +64,7 @@ impl Pace {
             return None;
         }
         let at = now + self.poll;
-        self.poll = (self.poll * 2).min(times.linger_poll_max);
+        self.poll = if self.wanted { (self.poll * 2).min(times.linger_poll_max) } else { FOREIGN_POLL };
         Some(at)
     }
 }
@@ -73,7 +81,7 @@ mod tests {
     fn slow_rings_keep_the_bell() {
         let (mut pace, times, begin) = (Pace::default(), Times::default(), Instant::now());
         for i in 0..1000 {
-            assert!(!pace.ring(begin + ms(100) * i, 8, &times));
+            assert!(!pace.ring(begin + ms(100) * i, true, 8, &times));
         }
         assert_eq!(pace.next_poll(begin + ms(100_000), &times), None);
     }
@@ -82,7 +90,7 @@ mod tests {
     fn rings_are_not_remembered_for_ever() {
         let (mut pace, times, begin) = (Pace::default(), Times::default(), Instant::now());
         for i in 0..1000 {
-            assert!(!pace.ring(begin + ms(10) * i, usize::MAX, &times));
+            assert!(!pace.ring(begin + ms(10) * i, true, usize::MAX, &times));
         }
         assert!(pace.rings.len() < 10, "{}", pace.rings.len());
     }
@@ -90,7 +98,7 @@ mod tests {
     #[test]
     fn fast_rings_let_go_and_the_node_lingers_while_work_comes() {
         let (mut pace, times, begin) = (Pace::default(), Times::default(), Instant::now());
-        let fast = (0..8).map(|i| pace.ring(begin + ms(i), 8, &times)).collect::<Vec<_>>();
+        let fast = (0..8).map(|i| pace.ring(begin + ms(i), true, 8, &times)).collect::<Vec<_>>();
         assert_eq!(fast, [false, false, false, false, false, false, false, true]);
         let at = begin + ms(40);
         assert_eq!(pace.next_poll(at, &times), Some(at + times.linger_poll));
@@ -110,12 +118,27 @@ mod tests {
     }
 
     #[test]
+    fn rings_for_others_make_it_let_go_but_not_look_all_the_time() {
+        let (mut pace, times, now) = (Pace::default(), Times::default(), Instant::now());
+        let fast = (0..8).any(|_| pace.ring(now, false, 8, &times));
+        assert!(fast, "producers must not ring for ever");
+        assert_eq!(pace.next_poll(now, &times), Some(now + FOREIGN_POLL));
+        assert_eq!(pace.next_poll(now, &times), Some(now + FOREIGN_POLL));
+        pace.found(now, &times);
+        assert_eq!(
+            pace.next_poll(now, &times),
+            Some(now + times.linger_poll),
+            "its own work is another matter"
+        );
+    }
+
+    #[test]
     fn the_linger_doubles_while_sleeps_are_ended_by_fast_rings() {
         let (mut pace, times, mut now) = (Pace::default(), Times::default(), Instant::now());
         let mut lingers = Vec::new();
         for _ in 0..7 {
             for _ in 0..8 {
-                pace.ring(now, 8, &times);
+                pace.ring(now, true, 8, &times);
             }
             lingers.push(pace.linger.as_millis());
             now += pace.linger;
@@ -124,7 +147,7 @@ mod tests {
         assert_eq!(lingers, [50, 100, 200, 400, 800, 1000, 1000]);
         now += Duration::from_secs(10);
         for _ in 0..8 {
-            pace.ring(now, 8, &times);
+            pace.ring(now, true, 8, &times);
         }
         assert_eq!(pace.linger, times.linger, "after a long sleep it begins anew");
     }

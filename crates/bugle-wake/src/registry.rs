@@ -214,8 +214,8 @@ impl<W, I> Inner<W, I> {
 
 /// A pump, as whoever wakes it sees it.
 pub(crate) trait Wake: Send + Sync {
-    /// A producer rang for this queue.
-    fn ring(&self, number: Number, now: Instant);
+    /// A producer rang for this queue. Does anybody here want it?
+    fn ring(&self, number: Number, now: Instant) -> bool;
     /// This process wrote work into this queue.
     fn local(&self, number: Number, now: Instant);
     /// Every queue of a bucket must be looked at.
@@ -236,23 +236,24 @@ pub(crate) trait Wake: Send + Sync {
 }
 
 impl<W: Send, I: Send> Wake for Registry<W, I> {
-    fn ring(&self, number: Number, now: Instant) {
+    fn ring(&self, number: Number, now: Instant) -> bool {
         let mut inner = self.inner.lock();
         inner.suspects.remove(&number);
-        let Some(queue) = inner.queues.get_mut(&number) else { return };
+        let Some(queue) = inner.queues.get_mut(&number) else { return false };
         if queue.setting.mode == Mode::Shadow {
             self.counters.shadow_rings.one();
             queue.overdue_told = true; // remembered until the next poll: it was announced
-            return;
+            return queue.has_demand();
         }
         // Rule 9: every node looks on a ring for a queue that it has demand for; without demand it ignores it.
         if !queue.has_demand() || !queue.setting.mode.is_rung() {
-            return;
+            return false;
         }
         queue.wake(Why::Ring, now);
         self.note(&mut inner, Event::Ring, now);
         drop(inner);
         self.changed.raise();
+        true
     }
 
     fn local(&self, number: Number, now: Instant) {

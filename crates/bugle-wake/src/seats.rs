@@ -106,12 +106,12 @@ impl Seats {
 
     /// A producer rang. When rings come fast the sentinel lets go (rule 8): the others will hear of it. True: then every queue of the bucket
     /// must look, or those that were not rung for would sleep on without the bell.
-    pub(crate) fn rung(&self, bucket: Bucket, now: Instant) -> bool {
+    pub(crate) fn rung(&self, bucket: Bucket, now: Instant, wanted: bool) -> bool {
         let mut inner = self.inner.lock();
         let Some(seat) = inner.seats.get_mut(&bucket) else { return false };
         let fast = seat.held == Held::Bell
             && !seat.let_go
-            && seat.pace.ring(now, self.options.fast_rings, &self.options.times);
+            && seat.pace.ring(now, wanted, self.options.fast_rings, &self.options.times);
         if fast {
             seat.let_go = true;
             drop(inner);

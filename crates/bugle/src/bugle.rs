@@ -24,6 +24,7 @@ pub struct Options {
     /// How waiting consumers are woken.
     pub wake: bugle_wake::Options,
     /// Where the listener connects, straight to the server; `None`: where the pool does. Needed behind a pooler in transaction mode.
+    /// A hook of your pool's (`after_connect`) does not run on the listener's connection, nor on the one that looks are made on.
     pub listener: Option<PgConnectOptions>,
 }
 

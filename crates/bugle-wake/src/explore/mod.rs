@@ -125,8 +125,8 @@ async fn listen(database: Arc<Database>, node: usize, seats: Arc<Seats>, registr
         for call in calls {
             match call {
                 Call::Ring(bucket, number) => {
-                    registry.ring(number, Instant::now());
-                    seats.rung(bucket, Instant::now());
+                    let wanted = registry.ring(number, Instant::now());
+                    seats.rung(bucket, Instant::now(), wanted);
                 }
                 Call::Handover(bucket) => {
                     if seats.handover(bucket) {

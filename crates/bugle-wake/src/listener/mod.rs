@@ -34,7 +34,13 @@ pub(crate) async fn run(shared: &Shared) {
     if died {
         shared.each(|pump, now| pump.fault(Event::ListenerLost, now));
     }
+    let mut beat_at = Instant::now() + shared.options.times.heartbeat;
     while !shared.stop.is_cancelled() {
+        if Instant::now() >= beat_at {
+            // A node whose listener cannot connect has duties all the same.
+            beat_at = Instant::now() + shared.options.times.heartbeat;
+            shared.beat();
+        }
         match open(shared).await {
             Ok(None) => return poll_control(shared).await,
             Ok(Some(session)) => {
@@ -45,6 +51,7 @@ pub(crate) async fn run(shared: &Shared) {
                     .await;
                 let Ended::Lost(why) = ended else { return };
                 tracing::warn!(why, "listener lost, connecting again");
+                beat_at = Instant::now() + shared.options.times.heartbeat;
                 shared.counters.disconnects.one();
             }
             Err(error) => tracing::warn!(%error, "listener cannot connect, trying again"),
@@ -269,8 +276,8 @@ impl Listener<'_> {
         match Call::parse(payload) {
             Some(Call::Ring(bucket, number)) => {
                 shared.counters.rings.one();
-                shared.each(|pump, now| pump.ring(number, now));
-                if shared.seats.rung(bucket, now) {
+                let wanted = shared.any(|pump| pump.ring(number, now));
+                if shared.seats.rung(bucket, now, wanted) {
                     self.wake(bucket, Why::Linger);
                 }
             }

@@ -108,7 +108,11 @@ impl Queue {
         let asked = Want { worker: worker.into(), lease: check_lease(lease)? };
         let most = check_most(most)?.unsigned_abs();
         let intention = self.wake().jobs.once(Number(self.number), asked, most)?;
-        Ok(tokio::time::timeout(wait, intention.next()).await.ok().flatten())
+        match tokio::time::timeout(wait, intention.next()).await {
+            Ok(Some(look)) => Ok(Some(look)),
+            Ok(None) => Err(Error::NoConnection(sqlx::Error::PoolClosed)), // the engine was stopped
+            Err(_) => Ok(None),
+        }
     }
 
     /// Extends the leases of `worker` among `tokens`, all with one statement; returns the tokens still held with their new ends.

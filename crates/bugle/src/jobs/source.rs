@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a look may take to be answered.
-const LOOK_WITHIN: Duration = Duration::from_secs(30);
+/// How long a look may take to be answered: twice what it may wait for a queue's lock. A connection that swallows everything holds up its
+/// queues for as long.
+const LOOK_WITHIN: Duration = Duration::from_secs(10);
 /// A queue whose looks are all full never learns of ended leases: ask for them this often.
 const SWEEP_UNDER_LOAD: Duration = Duration::from_secs(1);
 

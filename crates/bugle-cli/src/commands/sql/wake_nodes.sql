@@ -1,4 +1,4 @@
--- The nodes that listen on this schema's channel, or at least hold its locks, with their seats.
+-- The nodes of this database, of whatever schema, with their seats in this one.
 SELECT regexp_replace(a.application_name, '^bugle listener( \(alert\))? ', '') AS node, a.pid, a.application_name LIKE '%(alert)%' AS alert,
   a.backend_start AS connected_at,
   array(SELECT s.bucket FROM bugle.seat s WHERE s.pid = a.pid AND s.seat = 'sentinel' ORDER BY 1) AS sentinel,
