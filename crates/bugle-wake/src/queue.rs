@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+/// The longest pause after looks that failed.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How many empty looks in a row make a queue idle, where LISTEN is impossible.
 const IDLE_AFTER: u32 = 5;
 
@@ -39,6 +41,8 @@ pub(crate) struct Queue<W, I> {
     pub(crate) looking: bool,
     /// Looks in a row that failed, perhaps because of it: until one succeeds it is looked at alone, so that it fails nobody else's.
     pub(crate) failed_looks: u32,
+    /// After a look that failed: not before.
+    pub(crate) paused_until: Option<Instant>,
     pub(crate) setting: Setting,
     /// The seats know of its demand.
     pub(crate) counted: bool,
@@ -55,6 +59,7 @@ impl<W, I> Queue<W, I> {
             timer: None,
             looking: false,
             failed_looks: 0,
+            paused_until: None,
             setting,
             counted: false,
             empty_looks: 0,
@@ -99,7 +104,7 @@ impl<W, I> Queue<W, I> {
 
     /// Is there a reason to look now? Takes it.
     pub(crate) fn take_reason(&mut self, now: Instant) -> Option<Flag> {
-        if self.looking || !self.has_demand() {
+        if self.looking || !self.has_demand() || self.paused_until.is_some_and(|until| now < until) {
             return None;
         }
         let due = self.timer.take_if(|timer| timer.at <= now);
@@ -107,6 +112,23 @@ impl<W, I> Queue<W, I> {
         self.timer = None; // the look will say anew when to look again
         self.overdue_told = false;
         Some(reason)
+    }
+
+    /// When there will be a reason to look that time alone brings.
+    pub(crate) fn next_reason(&self) -> Option<Instant> {
+        let timer = self.timer.map(|timer| timer.at);
+        match (self.flag, self.paused_until) {
+            (Some(_), paused) => paused,
+            (None, paused) => timer.map(|at| paused.map_or(at, |until| until.max(at))),
+        }
+    }
+
+    /// A look of it failed.
+    pub(crate) fn fail(&mut self, now: Instant) {
+        self.failed_looks = self.failed_looks.saturating_add(1);
+        let pause = Duration::from_millis(25) * 2_u32.pow(self.failed_looks.min(8));
+        self.paused_until = Some(now + pause.min(PAUSE_MAX));
+        self.wake(Why::Retry, now);
     }
 
     /// How soon to look again where nobody can ring.

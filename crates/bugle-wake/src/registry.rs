@@ -39,9 +39,6 @@ pub(crate) struct Inner<W, I> {
     /// Claimed for intentions that have gone meanwhile.
     pub(crate) unclaimed: Vec<(Number, I)>,
     pub(crate) alert: Alert,
-    /// After a look that failed: not before.
-    pub(crate) paused_until: Option<Instant>,
-    pub(crate) failures: u32,
     pub(crate) closed: bool,
 }
 
@@ -66,8 +63,6 @@ impl<W, I> Registry<W, I> {
             suspects: BTreeMap::new(),
             unclaimed: Vec::new(),
             alert,
-            paused_until: None,
-            failures: 0,
             closed: false,
         };
         Self { options, seats, counters, inner: Mutex::new(inner), changed: Signal::default() }

@@ -9,9 +9,6 @@ use crate::registry::{Inner, RING_WITHIN, Registry};
 use crate::seat::Dry;
 use std::time::{Duration, Instant};
 
-/// The longest pause after looks that failed.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
-
 /// One intention's part of a look.
 #[derive(Debug, Clone)]
 pub struct Ask<W> {
@@ -55,10 +52,6 @@ impl<W: Clone, I> Registry<W, I> {
     /// now on is remembered.
     pub(crate) fn arm(&self, now: Instant) -> Option<(Round, Vec<Ask<W>>)> {
         let mut inner = self.inner.lock();
-        if inner.paused_until.is_some_and(|until| now < until) {
-            return None;
-        }
-        inner.paused_until = None;
         let mut round = Round { reasons: Vec::new(), asks: Vec::new() };
         let (mut asks, mut timers) = (Vec::new(), false);
         for (number, queue) in &mut inner.queues {
@@ -92,16 +85,12 @@ impl<W: Clone, I> Registry<W, I> {
     pub(crate) fn failed(&self, round: &Round, now: Instant) {
         let mut inner = self.inner.lock();
         self.counters.failed_looks.one();
-        inner.failures += 1;
-        let pause = (Duration::from_millis(25) * 2_u32.pow(inner.failures.min(8))).min(PAUSE_MAX);
-        inner.paused_until = Some(now + pause);
         self.note_look(&mut inner, Looked::Failed, now);
         self.note(&mut inner, Event::LookFailed, now);
         for (number, _) in &round.reasons {
             if let Some(queue) = inner.queues.get_mut(number) {
                 queue.looking = false;
-                queue.failed_looks = queue.failed_looks.saturating_add(1);
-                queue.wake(Why::Retry, now);
+                queue.fail(now);
             }
         }
     }
@@ -109,7 +98,6 @@ impl<W: Clone, I> Registry<W, I> {
     /// Hands out what a look brought, in the order of registration, and decides for each of its queues what comes next (rule 4).
     pub(crate) fn hand_out(&self, round: Round, answers: Vec<Answer<I>>, now: Instant) {
         let mut inner = self.inner.lock();
-        inner.failures = 0;
         let mut answers = round.asks.iter().zip(answers).peekable();
         let mut found_any = false;
         for (number, reason) in round.reasons {
@@ -158,6 +146,7 @@ impl<W: Clone, I> Registry<W, I> {
         let Some(queue) = inner.queues.get_mut(&number) else { return };
         queue.looking = false;
         queue.failed_looks = 0;
+        queue.paused_until = None;
         if outcome.found {
             self.seats.found(number.bucket(), now);
             queue.empty_looks = 0;
@@ -251,12 +240,12 @@ impl<W: Clone, I> Registry<W, I> {
     pub(crate) fn next_timer(&self, has_room: bool) -> Option<Instant> {
         let inner = self.inner.lock();
         let timeout = self.options.times.delivery_timeout;
-        let mut next = inner.paused_until.filter(|_| has_room);
+        let mut next = None;
         let mut consider = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
         consider(inner.suspects.values().min().copied());
         for queue in inner.queues.values() {
-            if has_room && !queue.looking && queue.has_demand() && inner.paused_until.is_none() {
-                consider(queue.timer.map(|t| t.at));
+            if has_room && !queue.looking && queue.has_demand() {
+                consider(queue.next_reason());
             }
             if let Some(flag) = queue.flag.filter(|f| f.why == Why::Ring && !queue.overdue_told) {
                 consider(Some(flag.at + timeout));
