@@ -69,9 +69,19 @@ pub(crate) struct Global {
     /// A table or JSON [default: a table on a terminal, JSON in a pipe]
     #[arg(long, short, global = true, value_enum, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
+    /// The same as --output json
+    #[arg(long, global = true, conflicts_with = "output")]
+    pub(crate) json: bool,
     /// Say more on standard error; twice for much more (or set BUGLE_LOG)
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+impl Global {
+    /// How the answer shall be written, if that was said.
+    pub(crate) fn format(&self) -> Option<Format> {
+        if self.json { Some(Format::Json) } else { self.output }
+    }
 }
 
 /// How the answer is written: for people, or for programs. (Comments on the variants would make every help text twice as long.)

@@ -25,9 +25,9 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return failure::of_arguments(&error).into(),
     };
-    let output = Output::new(cli.global.output);
+    let output = Output::new(cli.global.format());
     start_log(cli.global.verbose, cli.command.owns_the_terminal(output));
-    let as_json = cli.global.output == Some(Format::Json);
+    let as_json = cli.global.format() == Some(Format::Json);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::system("start the runtime", &error).report(as_json).into(),

@@ -74,7 +74,7 @@ async fn a_mode_is_set_shown_and_refused() {
 #[tokio::test]
 async fn options_are_shown_and_bad_ones_refused() {
     let site = Site::new().await;
-    let shown = site.json(&["--wake", "heartbeat=5s", "config", "show"]);
+    let shown = site.json(&["--wake", "heartbeat=5s", "--json", "config", "show"]);
     let row = shown.as_array().unwrap().iter().find(|row| row["option"] == "heartbeat").unwrap();
     assert_eq!((row["value"].as_str(), row["default"].as_str()), (Some("5s"), Some("15s")));
     for (bad, said) in [
