@@ -35,7 +35,7 @@ pub(crate) struct Cli {
 }
 
 /// Options of every command.
-#[allow(clippy::doc_markdown)] // these are help texts
+#[allow(clippy::doc_markdown, clippy::struct_excessive_bools)] // these are help texts, and switches
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
