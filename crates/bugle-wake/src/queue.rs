@@ -17,6 +17,15 @@ const IDLE_AFTER: u32 = 5;
 pub(crate) struct Flag {
     pub(crate) why: Why,
     pub(crate) at: Instant,
+    /// It is a ring that was not answered in time, and that has been told.
+    pub(crate) told: bool,
+}
+
+impl Flag {
+    /// Is it a ring of which nobody has been told that it was not answered in time?
+    pub(crate) fn is_untold_ring(&self) -> bool {
+        self.why == Why::Ring && !self.told
+    }
 }
 
 /// One waiting consumer.
@@ -47,8 +56,8 @@ pub(crate) struct Queue<W, I> {
     /// The seats know of its demand.
     pub(crate) counted: bool,
     pub(crate) empty_looks: u32,
-    /// A ring that was not answered in time has been told already.
-    pub(crate) overdue_told: bool,
+    /// In shadow mode: rung for since the last poll.
+    pub(crate) announced: bool,
 }
 
 impl<W, I> Queue<W, I> {
@@ -63,7 +72,7 @@ impl<W, I> Queue<W, I> {
             setting,
             counted: false,
             empty_looks: 0,
-            overdue_told: false,
+            announced: false,
         }
     }
 
@@ -91,14 +100,14 @@ impl<W, I> Queue<W, I> {
             _ => false,
         };
         if self.flag.is_none_or(gives_way) {
-            self.flag = Some(Flag { why, at: now });
+            self.flag = Some(Flag { why, at: now, told: false });
         }
     }
 
     /// Arms the timer, unless an earlier one is armed.
     pub(crate) fn look_at(&mut self, at: Instant, why: Why) {
         if self.timer.is_none_or(|timer| at < timer.at) {
-            self.timer = Some(Flag { why, at });
+            self.timer = Some(Flag { why, at, told: false });
         }
     }
 
@@ -110,7 +119,6 @@ impl<W, I> Queue<W, I> {
         let due = self.timer.take_if(|timer| timer.at <= now);
         let reason = self.flag.take().or(due.map(|due| Flag { at: now, ..due }))?;
         self.timer = None; // the look will say anew when to look again
-        self.overdue_told = false;
         Some(reason)
     }
 

@@ -237,7 +237,7 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
         let Some(queue) = inner.queues.get_mut(&number) else { return false };
         if queue.setting.mode == Mode::Shadow {
             self.counters.shadow_rings.one();
-            queue.overdue_told = true; // remembered until the next poll: it was announced
+            queue.announced = true;
             return queue.has_demand();
         }
         // Rule 9: every node looks on a ring for a queue that it has demand for; without demand it ignores it.

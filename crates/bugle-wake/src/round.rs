@@ -155,7 +155,7 @@ impl<W: Clone, I> Registry<W, I> {
                 Why::Heartbeat => {
                     inner.suspects.insert(number, now + RING_WITHIN);
                 }
-                Why::Poll if queue.setting.mode == Mode::Shadow && !queue.overdue_told => {
+                Why::Poll if queue.setting.mode == Mode::Shadow && !queue.announced => {
                     self.counters.shadow_misses.one();
                 }
                 _ => {}
@@ -199,7 +199,7 @@ impl<W: Clone, I> Registry<W, I> {
         }
         let dry = if mode.sits() { self.seats.dry(number.bucket(), now) } else { Dry::Sleep };
         if !mode.is_rung() {
-            queue.overdue_told = false;
+            queue.announced = false;
             return queue.look_at(now + queue.setting.poll.unwrap_or(times.poll_interval), Why::Poll);
         }
         match dry {
@@ -216,8 +216,9 @@ impl<W: Clone, I> Registry<W, I> {
             inner.suspects.iter().filter(|(_, at)| **at <= now).map(|(number, _)| *number).collect();
         let mut overdue = 0;
         for queue in inner.queues.values_mut() {
-            if is_overdue(queue, now, self.options.times.delivery_timeout) {
-                queue.overdue_told = true;
+            let timeout = self.options.times.delivery_timeout;
+            if let Some(flag) = queue.flag.as_mut().filter(|f| f.is_untold_ring() && now >= f.at + timeout) {
+                flag.told = true;
                 overdue += 1;
             }
         }
@@ -247,7 +248,7 @@ impl<W: Clone, I> Registry<W, I> {
             if has_room && !queue.looking && queue.has_demand() {
                 consider(queue.next_reason());
             }
-            if let Some(flag) = queue.flag.filter(|f| f.why == Why::Ring && !queue.overdue_told) {
+            if let Some(flag) = queue.flag.filter(Flag::is_untold_ring) {
                 consider(Some(flag.at + timeout));
             }
         }
@@ -268,8 +269,4 @@ struct Outcome {
     found: bool,
     full: bool,
     again: Option<Duration>,
-}
-
-fn is_overdue<W, I>(queue: &Queue<W, I>, now: Instant, timeout: Duration) -> bool {
-    !queue.overdue_told && queue.flag.is_some_and(|f| f.why == Why::Ring && now >= f.at + timeout)
 }

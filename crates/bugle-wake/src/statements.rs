@@ -20,4 +20,15 @@ macro_rules! statements {
     };
 }
 
-statements!(channel, backend, end_ghosts, sit, leave, ring_if_marked, heartbeat, modes);
+statements!(
+    channel,
+    backend,
+    end_ghosts,
+    end_out_of_reach,
+    show,
+    sit,
+    leave,
+    ring_if_marked,
+    heartbeat,
+    modes
+);

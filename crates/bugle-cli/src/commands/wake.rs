@@ -58,7 +58,7 @@ pub(crate) async fn status(global: &Global, place: &Place, output: Output) -> Re
     let status = Status {
         nodes: rows(&pool, global, include_str!("sql/wake_nodes.sql")).await?,
         queues: rows(&pool, global, include_str!("sql/wake_queues.sql")).await?,
-        notify_usage: sqlx::query_scalar("SELECT pg_notification_queue_usage()").fetch_one(&pool).await?,
+        notify_usage: sqlx::query_scalar(include_str!("sql/notify_usage.sql")).fetch_one(&pool).await?,
     };
     if output.is_json() {
         output.json(&status)?;

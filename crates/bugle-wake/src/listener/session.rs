@@ -84,11 +84,7 @@ impl Session {
     }
 
     async fn begin(&mut self, node: &str) -> Result<(), sqlx::Error> {
-        // Whose client is out of reach must end soon: until then it holds its bells, and every commit rings for it.
-        let settings =
-            "SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;
-            SET tcp_user_timeout = 30000";
-        sqlx::raw_sql(settings).execute(&mut self.listener).await?;
+        sqlx::raw_sql(self.statements.end_out_of_reach()).execute(&mut self.listener).await?;
         // An earlier session that was given up while it hung would go on holding this node's locks, and end without a handover.
         sqlx::query(self.statements.end_ghosts())
             .bind(vec![application_name(node, false), application_name(node, true)])
@@ -163,8 +159,7 @@ impl Session {
 
     /// Shows the node's state where everybody can see it, without a table: in the list of sessions.
     pub(crate) async fn show(&mut self, node: &str, alert: bool) -> Result<(), sqlx::Error> {
-        let query = sqlx::query("SELECT set_config('application_name', $1, false)")
-            .bind(application_name(node, alert));
+        let query = sqlx::query(self.statements.show()).bind(application_name(node, alert));
         within(self.answer_within, query.execute(&mut self.listener)).await.map(drop)
     }
 }
