@@ -17,54 +17,53 @@ CREATE TABLE bugle.job (
   max_attempts smallint NOT NULL CHECK (max_attempts > 0),
   kind text NOT NULL,
   key text,
+  extra jsonb,                                                         -- what few jobs have: a retry rule of their own
   payload jsonb NOT NULL,
   PRIMARY KEY (queue, lane, x, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 -- An index on every id would cost a fifth of a bulk enqueue. Fresh rows are found by id through the primary key, slowly.
 CREATE INDEX job_retried ON bugle.job (id) WHERE attempt > 0;
 
--- How far each lane has been handed out: every row up to (px, pid), except those of the transactions pend_x (open when the
--- cursor passed them), of each beyond pend_id. Insert-only, read from its newest end. The key refuses a second claim from one state.
+-- A transaction that was open when a lane's cursor passed it. Of its rows those up to id have been handed out.
+CREATE TYPE bugle.pending AS (lane smallint, x bigint, id bigint);
+
+-- How far a queue has been handed out: of lane l every row up to (px[l + 1], pid[l + 1]), except those that pend waits for. Insert-only,
+-- read from its newest end. The key refuses a second claim from one state.
 CREATE TABLE bugle.cursor (
   queue int NOT NULL,
-  lane smallint NOT NULL,
   gen bigint NOT NULL,
-  px bigint NOT NULL,
-  pid bigint NOT NULL,
-  pend_x bigint[] NOT NULL DEFAULT '{}',
-  pend_id bigint[] NOT NULL DEFAULT '{}',
+  px bigint[] NOT NULL DEFAULT '{0,0,0,0}',
+  pid bigint[] NOT NULL DEFAULT '{0,0,0,0}',
+  pend bugle.pending[] NOT NULL DEFAULT '{}',
   claimed bigint NOT NULL DEFAULT 0,                                   -- running total
-  PRIMARY KEY (queue, lane, gen)
+  PRIMARY KEY (queue, gen)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 
 -- The cursors as they are now.
 CREATE VIEW bugle.newest_cursor AS
 SELECT newest.*
 FROM bugle.queue q
-CROSS JOIN generate_series(0, 3) AS l (lane)
 CROSS JOIN LATERAL (
   SELECT * FROM bugle.cursor c
-  WHERE c.queue = q.id AND c.lane = l.lane
+  WHERE c.queue = q.id
   ORDER BY c.gen DESC LIMIT 1
 ) newest;
 
--- One row per claim and key range: the rows of (lo, hi] whose x is not in skip.
+-- One row per claim: the rows of the key ranges (lo, hi], one for each entry of lane, whose x is not in skip.
 CREATE TABLE bugle.lease (
-  token bigint NOT NULL,                                               -- random, chosen by the claimer before it asks
-  seg smallint NOT NULL,
+  token bigint PRIMARY KEY,                                            -- random, chosen by the claimer before it asks
   queue int NOT NULL,
-  lane smallint NOT NULL,
-  lo_x bigint NOT NULL,
-  lo_id bigint NOT NULL,
-  hi_x bigint NOT NULL,
-  hi_id bigint NOT NULL,
+  lane smallint[] NOT NULL,
+  lo_x bigint[] NOT NULL,
+  lo_id bigint[] NOT NULL,
+  hi_x bigint[] NOT NULL,
+  hi_id bigint[] NOT NULL,
   skip bigint[] NOT NULL,
   n int NOT NULL,
   worker text NOT NULL,
   claimed_at timestamptz NOT NULL,
   dur interval NOT NULL,
-  until timestamptz NOT NULL,
-  PRIMARY KEY (token, seg)
+  until timestamptz NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX lease_until ON bugle.lease (queue, until);
 
@@ -79,6 +78,7 @@ CREATE TABLE bugle.due (
   max_attempts smallint NOT NULL CHECK (max_attempts > 0),
   kind text NOT NULL,
   key text,
+  extra jsonb,
   payload jsonb NOT NULL,
   PRIMARY KEY (queue, due_at, id)
 );
@@ -105,6 +105,7 @@ CREATE TABLE bugle.dead (
   died_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   kind text NOT NULL,
   key text,
+  extra jsonb,
   payload jsonb NOT NULL
 );
 CREATE INDEX dead_queue ON bugle.dead (queue, died_at);
@@ -121,7 +122,10 @@ CREATE TABLE bugle.history (
   state text NOT NULL CHECK (state IN ('done', 'cancelled')),
   kind text NOT NULL,
   key text,
-  payload jsonb NOT NULL
+  extra jsonb,
+  payload jsonb NOT NULL,
+  worker text,                                                         -- who ended it; NULL: nobody had it
+  result jsonb                                                         -- what the handler returned
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX history_id ON bugle.history USING brin (id) WITH (pages_per_range = 16);
 CREATE TABLE bugle.history_default PARTITION OF bugle.history DEFAULT;

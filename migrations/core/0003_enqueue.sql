@@ -30,7 +30,7 @@ BEGIN
     END IF;
     RETURN number;
   END IF;
-  INSERT INTO bugle.cursor (queue, lane, gen, px, pid) SELECT number, lane, 0, 0, 0 FROM generate_series(0, 3) AS l (lane);
+  INSERT INTO bugle.cursor (queue, gen) VALUES (number, 0);
   RETURN number;
 END $$;
 

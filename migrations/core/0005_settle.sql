@@ -4,7 +4,7 @@
 -- An id that is not returned: that job was lost or cancelled, a normal answer. p_closed: leases of which nothing is left.
 
 CREATE FUNCTION bugle.ack(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
@@ -20,8 +20,8 @@ BEGIN
     WHERE j.ctid = held.place
     RETURNING j.*
   ), kept AS (
-    INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, payload)
-    SELECT g.queue, g.lane, g.attempt + 1, g.id, g.enqueued_at, g.max_attempts, 'done', g.kind, g.key, g.payload FROM gone g
+    INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, extra, payload)
+    SELECT g.queue, g.lane, g.attempt + 1, g.id, g.enqueued_at, g.max_attempts, 'done', g.kind, g.key, g.extra, g.payload FROM gone g
     WHERE (SELECT q.history FROM bugle.queue q WHERE q.id = p_queue)
   ), closed AS (
     DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
@@ -36,7 +36,7 @@ CREATE FUNCTION bugle.fail(
   p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[],
   p_retry_in interval[], p_code text[], p_message text[]
 ) RETURNS TABLE (id bigint, state text) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
@@ -56,11 +56,11 @@ BEGIN
     INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)
     SELECT g.queue, g.id, g.attempt + 1, (SELECT l.worker FROM bugle.lease l WHERE l.token = g.token LIMIT 1), g.code, g.message FROM gone g
   ), buried AS (
-    INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, payload)
-    SELECT g.id, g.queue, g.lane, g.attempt + 1, g.max_attempts, g.enqueued_at, g.kind, g.key, g.payload FROM gone g WHERE g.out_of_attempts
+    INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload)
+    SELECT g.id, g.queue, g.lane, g.attempt + 1, g.max_attempts, g.enqueued_at, g.kind, g.key, g.extra, g.payload FROM gone g WHERE g.out_of_attempts
   ), again AS (
-    INSERT INTO bugle.due (queue, lane, attempt, due_at, id, enqueued_at, max_attempts, kind, key, payload)
-    SELECT g.queue, g.lane, g.attempt + 1, clock_timestamp() + g.retry_in, g.id, g.enqueued_at, g.max_attempts, g.kind, g.key, g.payload
+    INSERT INTO bugle.due (queue, lane, attempt, due_at, id, enqueued_at, max_attempts, kind, key, extra, payload)
+    SELECT g.queue, g.lane, g.attempt + 1, clock_timestamp() + g.retry_in, g.id, g.enqueued_at, g.max_attempts, g.kind, g.key, g.extra, g.payload
     FROM gone g WHERE NOT g.out_of_attempts
   ), closed AS (
     DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
@@ -76,7 +76,7 @@ END $$;
 
 -- Gives jobs back untouched: ready at once, the attempt not counted.
 CREATE FUNCTION bugle.release(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
@@ -92,8 +92,8 @@ BEGIN
     WHERE j.ctid = held.place
     RETURNING j.*
   ), again AS (
-    INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload)
-    SELECT g.queue, g.lane, g.attempt, g.id, g.enqueued_at, g.due_at, g.max_attempts, g.kind, g.key, g.payload FROM gone g
+    INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload)
+    SELECT g.queue, g.lane, g.attempt, g.id, g.enqueued_at, g.due_at, g.max_attempts, g.kind, g.key, g.extra, g.payload FROM gone g
   ), closed AS (
     DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
   ), counted AS (

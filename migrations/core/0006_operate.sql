@@ -1,10 +1,17 @@
 -- What people do with jobs: look at them, cancel them, try them again.
 
--- Has a cursor at (p_px, p_pid), still waiting for the transactions p_pend_x, passed this row?
-CREATE FUNCTION bugle.is_passed(p_x bigint, p_id bigint, p_px bigint, p_pid bigint, p_pend_x bigint[], p_pend_id bigint[]) RETURNS boolean
+-- Has the cursor c passed this row, and does not wait for it?
+CREATE FUNCTION bugle.is_passed(c bugle.cursor, p_lane smallint, p_x bigint, p_id bigint) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN (p_x, p_id) <= (p_px, p_pid)
-  AND (p_pend_x = '{}' OR NOT EXISTS (SELECT FROM unnest(p_pend_x, p_pend_id) AS u (x, id) WHERE u.x = p_x AND p_id > u.id));
+RETURN (p_x, p_id) <= (c.px[p_lane + 1], c.pid[p_lane + 1])
+  AND (c.pend = '{}' OR NOT EXISTS (SELECT FROM unnest(c.pend) AS u WHERE u.lane = p_lane AND u.x = p_x AND p_id > u.id));
+
+-- Is this row one of the lease's?
+CREATE FUNCTION bugle.covers(l bugle.lease, p_lane smallint, p_x bigint, p_id bigint) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN p_x <> ALL (l.skip) AND EXISTS (
+  SELECT FROM unnest(l.lane, l.lo_x, l.lo_id, l.hi_x, l.hi_id) AS r (lane, lo_x, lo_id, hi_x, hi_id)
+  WHERE r.lane = p_lane AND (p_x, p_id) > (r.lo_x, r.lo_id) AND (p_x, p_id) <= (r.hi_x, r.hi_id));
 
 -- Refuses a caller whose snapshot may be older than the queue's lock: it would decide by what is no longer true.
 CREATE FUNCTION bugle.check_read_committed(p_what text) RETURNS void LANGUAGE plpgsql AS $$
@@ -19,28 +26,28 @@ END $$;
 -- A row of job is leased when its lane's cursor has passed it.
 CREATE VIEW bugle.job_view AS
 SELECT j.id, j.queue,
-  CASE WHEN bugle.is_passed(j.x, j.id, c.px, c.pid, c.pend_x, c.pend_id) THEN 'leased' ELSE 'ready' END AS state,
-  j.lane AS priority, j.attempt, j.max_attempts, j.enqueued_at, j.due_at, NULL::timestamptz AS finished_at, j.kind, j.key, j.payload, j.x
+  CASE WHEN bugle.is_passed(c.cur, j.lane, j.x, j.id) THEN 'leased' ELSE 'ready' END AS state,
+  j.lane AS priority, j.attempt, j.max_attempts, j.enqueued_at, j.due_at, NULL::timestamptz AS finished_at, j.kind, j.key, j.extra, j.payload, j.x
 FROM bugle.job j
-JOIN bugle.newest_cursor c ON c.queue = j.queue AND c.lane = j.lane
+JOIN (SELECT n.queue, ROW(n.*)::bugle.cursor AS cur FROM bugle.newest_cursor n) c ON c.queue = j.queue
 UNION ALL
-SELECT d.id, d.queue, 'scheduled', d.lane, d.attempt, d.max_attempts, d.enqueued_at, d.due_at, NULL, d.kind, d.key, d.payload, NULL
+SELECT d.id, d.queue, 'scheduled', d.lane, d.attempt, d.max_attempts, d.enqueued_at, d.due_at, NULL, d.kind, d.key, d.extra, d.payload, NULL
 FROM bugle.due d
 UNION ALL
-SELECT d.id, d.queue, 'dead', d.lane, d.attempt, d.max_attempts, d.enqueued_at, NULL, d.died_at, d.kind, d.key, d.payload, NULL
+SELECT d.id, d.queue, 'dead', d.lane, d.attempt, d.max_attempts, d.enqueued_at, NULL, d.died_at, d.kind, d.key, d.extra, d.payload, NULL
 FROM bugle.dead d
 UNION ALL
-SELECT h.id, h.queue, h.state, h.lane, h.attempt, h.max_attempts, h.enqueued_at, NULL, h.finished_at, h.kind, h.key, h.payload, NULL
+SELECT h.id, h.queue, h.state, h.lane, h.attempt, h.max_attempts, h.enqueued_at, NULL, h.finished_at, h.kind, h.key, h.extra, h.payload, NULL
 FROM bugle.history h;
 
 -- Writes down that a job was cancelled, and from which state.
 CREATE FUNCTION bugle.note_cancelled(
   p_queue int, p_lane smallint, p_attempt smallint, p_id bigint, p_enqueued_at timestamptz, p_max_attempts smallint,
-  p_kind text, p_key text, p_payload jsonb, p_was text
+  p_kind text, p_key text, p_extra jsonb, p_payload jsonb, p_was text
 ) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, payload)
-  VALUES (p_queue, p_lane, p_attempt, p_id, p_enqueued_at, p_max_attempts, 'cancelled', p_kind, p_key, p_payload);
+  INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, extra, payload)
+  VALUES (p_queue, p_lane, p_attempt, p_id, p_enqueued_at, p_max_attempts, 'cancelled', p_kind, p_key, p_extra, p_payload);
   INSERT INTO bugle.tally (queue, move, n)
   SELECT p_queue, m.id, 1 FROM bugle.move m WHERE m.cause = 'cancel' AND m.from_state = p_was;
 END $$;
@@ -54,14 +61,14 @@ DECLARE
   queues int[] := ARRAY(SELECT q.id FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace);
   place record;
   j record;
-  c record;
+  c bugle.cursor;
   was text;
 BEGIN
   PERFORM bugle.check_read_committed('cancel');
   FOR round IN 1..10 LOOP   -- the job may move on between finding and deleting it
     DELETE FROM bugle.due d WHERE d.id = p_id AND d.queue = ANY (queues) RETURNING d.* INTO j;
     IF FOUND THEN
-      PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.payload, 'scheduled');
+      PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.extra, j.payload, 'scheduled');
       RETURN 'scheduled';
     END IF;
     SELECT h.queue, h.lane, h.x INTO place FROM bugle.job h WHERE h.id = p_id AND h.queue = ANY (queues);
@@ -78,10 +85,10 @@ BEGIN
       RAISE EXCEPTION 'job % is being ended by another transaction', p_id
         USING ERRCODE = 'lock_not_available', HINT = 'Try again when that transaction has ended.';
     END IF;
-    SELECT * INTO c FROM bugle.cursor k WHERE k.queue = j.queue AND k.lane = j.lane ORDER BY k.gen DESC LIMIT 1;
-    was := CASE WHEN bugle.is_passed(j.x, j.id, c.px, c.pid, c.pend_x, c.pend_id) THEN 'leased' ELSE 'ready' END;
+    SELECT * INTO c FROM bugle.cursor k WHERE k.queue = j.queue ORDER BY k.gen DESC LIMIT 1;
+    was := CASE WHEN bugle.is_passed(c, j.lane, j.x, j.id) THEN 'leased' ELSE 'ready' END;
     DELETE FROM bugle.job h WHERE h.queue = j.queue AND h.lane = j.lane AND h.x = j.x AND h.id = j.id;
-    PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.payload, was);
+    PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.extra, j.payload, was);
     RETURN was;
   END LOOP;
   RETURN NULL;
@@ -101,12 +108,12 @@ BEGIN
   ), dead AS (
     DELETE FROM bugle.dead d WHERE d.id = p_id AND d.queue = ANY (queues) RETURNING d.*
   ), again AS (
-    SELECT 'scheduled' AS was, queue, lane, attempt, id, enqueued_at, max_attempts, kind, key, payload FROM waiting
+    SELECT 'scheduled' AS was, queue, lane, attempt, id, enqueued_at, max_attempts, kind, key, extra, payload FROM waiting
     UNION ALL
-    SELECT 'dead', queue, lane, 0, id, enqueued_at, max_attempts, kind, key, payload FROM dead
+    SELECT 'dead', queue, lane, 0, id, enqueued_at, max_attempts, kind, key, extra, payload FROM dead
   ), written AS (
-    INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, max_attempts, kind, key, payload)
-    SELECT queue, lane, attempt, id, enqueued_at, max_attempts, kind, key, payload FROM again
+    INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, max_attempts, kind, key, extra, payload)
+    SELECT queue, lane, attempt, id, enqueued_at, max_attempts, kind, key, extra, payload FROM again
   )
   SELECT a.was, a.queue INTO was, number FROM again a;
   INSERT INTO bugle.tally (queue, move, n)

@@ -82,7 +82,7 @@ BEGIN
   END IF;
   -- A hundred generations stay: the key of cursor refuses a claim that works from an old state only while that state's row is there.
   DELETE FROM bugle.cursor c USING bugle.newest_cursor newest
-  WHERE c.queue = newest.queue AND c.lane = newest.lane AND c.gen < newest.gen - 100;
+  WHERE c.queue = newest.queue AND c.gen < newest.gen - 100;
   GET DIAGNOSTICS k = ROW_COUNT;
   removed := removed + k;
   LOOP
@@ -114,12 +114,12 @@ BEGIN
     -- Leased jobs become ready, as if released.
     INSERT INTO bugle.tally (queue, move, n)
     SELECT q.id, 7, leased FROM bugle.queue_count WHERE queue = q.id AND leased <> 0;
-    INSERT INTO bugle.cursor (queue, lane, gen, px, pid, claimed)
-    SELECT queue, lane, gen + 1, 0, 0, claimed FROM bugle.newest_cursor WHERE queue = q.id;
+    INSERT INTO bugle.cursor (queue, gen, claimed)
+    SELECT queue, gen + 1, claimed FROM bugle.newest_cursor WHERE queue = q.id;
     DELETE FROM bugle.lease WHERE queue = q.id;
     WITH gone AS (DELETE FROM bugle.job WHERE queue = q.id RETURNING *)
-    INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload)
-    SELECT queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload FROM gone ORDER BY x, id;
+    INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload)
+    SELECT queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload FROM gone ORDER BY x, id;
     GET DIAGNOSTICS again = ROW_COUNT;
     total := total + again;
   END LOOP;

@@ -34,16 +34,16 @@ pub const CLAIM_WITHOUT_THE_LOCK: Break = Break {
     function: "look",
     changes: &[
         ("IF pg_advisory_xact_lock(bugle.claim_class(), p_queue[i]) IS NULL THEN", "IF false THEN"),
-        ("      keep_x := '{}';\n", "      keep_x := '{}';\n      PERFORM pg_sleep(0.002);\n"),
+        ("    keep := '{}';\n", "    keep := '{}';\n    PERFORM pg_sleep(0.002);\n"),
     ],
-    also: "ALTER TABLE bugle.cursor DROP CONSTRAINT cursor_pkey; CREATE INDEX ON bugle.cursor (queue, lane, gen)",
+    also: "ALTER TABLE bugle.cursor DROP CONSTRAINT cursor_pkey; CREATE INDEX ON bugle.cursor (queue, gen)",
 };
 
 /// A cursor that forgets the transactions that were open when it passed.
 pub const CURSOR_WITHOUT_OPEN_TRANSACTIONS: Break = Break {
     name: "the cursor forgets which transactions were open: late commits are lost",
     function: "look",
-    changes: &[("AS v WHERE v > c.px AND v < t.x) AS open_x", "AS v WHERE false) AS open_x")],
+    changes: &[("AS v WHERE v > c.px[l + 1] AND v < px[l + 1])", "AS v WHERE false)")],
     also: "",
 };
 
@@ -52,8 +52,8 @@ pub const EXPIRY_NOT_COUNTED: Break = Break {
     name: "an ended lease does not use up an attempt",
     function: "sweep",
     changes: &[(
-        "SELECT queue, lane, attempt + 1, id, enqueued_at, due_at, max_attempts, kind, key, payload FROM gone WHERE attempt + 1 < max_attempts",
-        "SELECT queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, payload FROM gone WHERE attempt + 1 < max_attempts",
+        "SELECT queue, lane, attempt + 1, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload FROM gone WHERE attempt + 1 < max_attempts",
+        "SELECT queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload FROM gone WHERE attempt + 1 < max_attempts",
     )],
     also: "",
 };
@@ -72,8 +72,8 @@ pub const SWEEP_THAT_LOSES: Break = Break {
     function: "sweep",
     changes: &[
         (
-            "AND h.x <> ALL (l.skip)\n        FOR UPDATE SKIP LOCKED",
-            "AND false\n        FOR UPDATE SKIP LOCKED",
+            "AND k.x <> ALL (l.skip)\n          FOR UPDATE SKIP LOCKED",
+            "AND false\n          FOR UPDATE SKIP LOCKED",
         ),
         ("    IF FOUND THEN\n", "    IF false THEN\n"),
     ],
@@ -85,10 +85,10 @@ pub const DUE_TOO_EARLY: Break = Break {
     name: "jobs are moved a while before they are due",
     function: "look",
     changes: &[
-        ("IF next_due <= moment THEN", "IF next_due <= moment + interval '100 milliseconds' THEN"),
+        ("IF due <= moment THEN", "IF due <= moment + interval '100 milliseconds' THEN"),
         (
-            "bugle.move_due(p_queue[i], '-infinity', greatest(p_n[i], 100)) > 0;",
-            "bugle.move_early(p_queue[i], '-infinity', greatest(p_n[i], 100)) > 0;",
+            "bugle.move_due(p_queue[i], p_due_from[i], greatest(p_n[i], 100)) > 0;",
+            "bugle.move_early(p_queue[i], p_due_from[i], greatest(p_n[i], 100)) > 0;",
         ),
     ],
     also: "CREATE FUNCTION bugle.move_early(p_queue int, p_from timestamptz, p_most int) RETURNS int LANGUAGE plpgsql AS $$

@@ -1,6 +1,7 @@
 //! Leasing jobs from a queue.
 
 use super::enqueue::interval;
+use super::hints::{Hint, Seen};
 use super::source::Want;
 use super::{JobId, Queue, look};
 use crate::limits::{CLAIM_JOBS_MAX, LEASE_MILLISECONDS_MIN, LEASE_SECONDS_MAX};
@@ -23,6 +24,8 @@ pub struct Look {
     pub look_again_in: Option<Duration>,
     /// The database's clock when it looked.
     pub claimed_at: DateTime<Utc>,
+    /// What else there is in the queue, as far as the look searched; `None`: somebody else was looking.
+    pub(super) seen: Option<Seen>,
 }
 
 /// A job in a worker's hands.
@@ -88,6 +91,7 @@ impl Queue {
             most: check_most(most)?,
             lease: check_lease(lease)?,
             sweep: false,
+            hint: Hint::default(),
         };
         let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
         let looks = look::look(&mut connection, self.bugle.statements(), &[ask]).await?;

@@ -1,5 +1,6 @@
 //! One look: claims for everybody who asks, with one statement.
 
+use super::hints::{Hint, Seen};
 use super::{Claimed, JobId, Look, Receipt, Statements};
 use crate::{Error, crash};
 use chrono::{DateTime, Utc};
@@ -20,6 +21,7 @@ pub(super) struct Ask {
     pub(super) lease: PgInterval,
     /// Take back ended leases even if the look is full.
     pub(super) sweep: bool,
+    pub(super) hint: Hint,
 }
 
 /// The last row for each ask.
@@ -28,6 +30,8 @@ struct Tail {
     got: i32,
     again_us: Option<i64>,
     claimed_at: DateTime<Utc>,
+    next_due: Option<DateTime<Utc>>,
+    next_expiry: Option<DateTime<Utc>>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -64,6 +68,8 @@ pub(super) async fn look(
         .bind(asks.iter().map(|a| a.most).collect::<Vec<_>>())
         .bind(asks.iter().map(|a| a.lease).collect::<Vec<_>>())
         .bind(asks.iter().map(|a| a.sweep).collect::<Vec<_>>())
+        .bind(asks.iter().map(|a| from(a.hint.due_from)).collect::<Vec<_>>())
+        .bind(asks.iter().map(|a| from(a.hint.until_from)).collect::<Vec<_>>())
         .fetch_all(&mut *connection)
         .await
         .map_err(Error::executing)?;
@@ -97,6 +103,11 @@ pub(super) async fn look(
     Ok(looks)
 }
 
+/// The beginning of time, unless something is known. (The driver cannot say `-infinity`.)
+fn from(known: Option<DateTime<Utc>>) -> DateTime<Utc> {
+    known.unwrap_or(DateTime::UNIX_EPOCH)
+}
+
 /// SQL counts from 1.
 fn place(ask: i32) -> Result<usize, Error> {
     usize::try_from(ask - 1).map_err(|_| Error::Bug(format!("a look answered ask number {ask}")))
@@ -110,6 +121,7 @@ impl Tail {
             full: self.got >= most,
             look_again_in: self.again_us.map(|us| Duration::from_micros(us.unsigned_abs())),
             claimed_at: self.claimed_at,
+            seen: (self.got >= 0).then_some(Seen { next_due: self.next_due, next_expiry: self.next_expiry }),
         }
     }
 }

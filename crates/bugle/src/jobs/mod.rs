@@ -44,6 +44,7 @@
 
 mod claim;
 pub mod enqueue;
+mod hints;
 pub mod inspect;
 mod job;
 mod look;

@@ -1,5 +1,6 @@
 //! Jobs as the wake engine sees them: how to look for them, and how to give them back.
 
+use super::hints::Hints;
 use super::look::{self, look};
 use super::settle::release;
 use super::{Look, Statements};
@@ -8,16 +9,13 @@ use crate::pg::connect;
 use bugle_wake::{Answer, Ask, Number, Source};
 use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, PgPool};
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a look may take to be answered: twice what it may wait for a queue's lock. A connection that swallows everything holds up its
 /// queues for as long.
 const LOOK_WITHIN: Duration = Duration::from_secs(10);
-/// A queue whose looks are all full never learns of ended leases: ask for them this often.
-const SWEEP_UNDER_LOAD: Duration = Duration::from_secs(1);
 
 /// Milliseconds to wait after each try to give jobs back that failed: a failover takes less than all of them.
 const HAND_BACK_PAUSES: [u64; 6] = [100, 500, 2_000, 5_000, 10_000, 20_000];
@@ -37,8 +35,7 @@ pub(crate) struct JobSource {
     warm: tokio::sync::Mutex<Option<PgConnection>>,
     /// Looks that found something.
     pub(crate) finds: Arc<AtomicU64>,
-    /// When a look of a queue last had room left.
-    had_room: Mutex<HashMap<i32, Instant>>,
+    hints: Hints,
 }
 
 impl JobSource {
@@ -48,19 +45,8 @@ impl JobSource {
             statements,
             warm: tokio::sync::Mutex::default(),
             finds: Arc::default(),
-            had_room: Mutex::default(),
+            hints: Hints::default(),
         }
-    }
-
-    /// Must this look sweep although it may be full?
-    fn must_sweep(&self, queue: i32) -> bool {
-        let mut had_room = self.had_room.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = had_room.entry(queue).or_insert_with(Instant::now);
-        let overdue = at.elapsed() > SWEEP_UNDER_LOAD;
-        if overdue {
-            *at = Instant::now();
-        }
-        overdue
     }
 
     /// Looks on the warm connection, or on one of the pool when that is in use. One that breaks is not used again.
@@ -77,10 +63,6 @@ impl JobSource {
         *warm = Some(connection);
         Ok(looks)
     }
-
-    fn note_room(&self, queue: i32) {
-        self.had_room.lock().unwrap_or_else(PoisonError::into_inner).insert(queue, Instant::now());
-    }
 }
 
 impl Source for JobSource {
@@ -89,19 +71,24 @@ impl Source for JobSource {
     type Error = Error;
 
     async fn look(&self, asks: Vec<Ask<Want>>) -> Result<Vec<Answer<Look>>, Error> {
+        let begun = Instant::now();
         let asks: Vec<look::Ask> = asks
             .into_iter()
-            .map(|ask| look::Ask {
-                queue: ask.number.0,
-                worker: ask.want.worker,
-                most: i32::try_from(ask.most).unwrap_or(i32::MAX),
-                lease: ask.want.lease,
-                sweep: self.must_sweep(ask.number.0),
+            .map(|ask| {
+                let hint = self.hints.hint(ask.number.0, begun);
+                look::Ask {
+                    queue: ask.number.0,
+                    worker: ask.want.worker,
+                    most: i32::try_from(ask.most).unwrap_or(i32::MAX),
+                    lease: ask.want.lease,
+                    sweep: hint.is_full(),
+                    hint,
+                }
             })
             .collect();
         let looks = tokio::time::timeout(LOOK_WITHIN, self.look_warm(&asks)).await;
         let looks = looks.unwrap_or_else(|_| Err(Error::timed_out()))?;
-        Ok(looks.into_iter().zip(asks).map(|(look, ask)| self.answer(look, &ask)).collect())
+        Ok(looks.into_iter().zip(asks).map(|(look, ask)| self.answer(look, &ask, begun)).collect())
     }
 
     async fn hand_back(&self, number: Number, look: Look) {
@@ -125,13 +112,13 @@ impl Source for JobSource {
 }
 
 impl JobSource {
-    fn answer(&self, look: Option<Look>, ask: &look::Ask) -> Answer<Look> {
+    fn answer(&self, look: Option<Look>, ask: &look::Ask, begun: Instant) -> Answer<Look> {
         let Some(look) = look else { return Answer::default() };
         if !look.jobs.is_empty() {
             self.finds.fetch_add(1, Ordering::Relaxed);
         }
-        if !look.full {
-            self.note_room(ask.queue);
+        if let Some(seen) = look.seen {
+            self.hints.note(ask.queue, ask.hint, seen, look.claimed_at, (begun, Instant::now()));
         }
         let (full, again) = (look.full, look.look_again_in);
         // Not what was claimed: a job may have been cancelled before its body was fetched, and its slot is free.

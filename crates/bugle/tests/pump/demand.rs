@@ -145,7 +145,7 @@ async fn a_job_cancelled_between_its_claim_and_its_body_costs_no_slot() {
     let bodies = "ALTER FUNCTION bugle.bodies(bigint) RENAME TO all_bodies;
         CREATE FUNCTION bugle.bodies(p_token bigint) RETURNS TABLE (
           lane smallint, x bigint, id bigint, attempt smallint, max_attempts smallint, enqueued_at timestamptz, due_at timestamptz,
-          kind text, key text, payload jsonb, until timestamptz
+          kind text, key text, extra jsonb, payload jsonb, until timestamptz
         ) LANGUAGE plpgsql AS $$
         BEGIN
           IF NOT EXISTS (SELECT FROM bugle.history) THEN
@@ -183,7 +183,7 @@ async fn a_queue_whose_looks_fail_does_not_starve_the_others_of_the_node() {
     let (bad, mut good) = (Running::on(&bugle, "bad"), Running::on(&bugle, "good"));
     place.asleep(&bugle, 2).await;
     let number = place.number("bad").await;
-    place.execute(&format!("UPDATE bugle.cursor SET px = 1000000000000 WHERE queue = {number}")).await;
+    place.execute(&format!("UPDATE bugle.cursor SET px[3] = 1000000000000 WHERE queue = {number}")).await;
     for _ in 0..20 {
         let mut tx = place.db.pool().begin().await.unwrap();
         for queue in ["bad", "good"] {

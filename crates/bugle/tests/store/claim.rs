@@ -57,8 +57,9 @@ async fn a_rolled_back_transaction_leaves_nothing_behind() {
     let number: i64 =
         sqlx::query_scalar("SELECT pg_current_xact_id()::text::bigint").fetch_one(&mut *tx).await.unwrap();
     // Other tests have open transactions as well: only this one's number counts.
-    let waited_for =
-        format!("SELECT coalesce(bool_or({number} = ANY (pend_x)), false) FROM bugle.newest_cursor");
+    let waited_for = format!(
+        "SELECT EXISTS (SELECT FROM bugle.newest_cursor c, unnest(c.pend) AS p WHERE p.x = {number})"
+    );
     f.enqueue(1).await;
     assert_eq!(f.claim(10).await.jobs.len(), 1);
     assert!(f.one::<bool>(&waited_for).await, "the cursor remembers whom it passed");
@@ -72,7 +73,7 @@ async fn a_rolled_back_transaction_leaves_nothing_behind() {
 async fn a_claim_refuses_to_work_where_it_would_be_wrong() {
     let f = Fixture::new().await;
     let mut session = f.session().await;
-    let claim = f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{1}', '{1 minute}', '{f}')").unwrap();
+    let claim = f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{1}', '{1 minute}', '{f}', '{-infinity}', '{-infinity}')").unwrap();
     let mut tx = session.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
     let error = sqlx::raw_sql(claim).execute(&mut *tx).await.unwrap_err().to_string();
     assert!(error.contains("repeatable read isolation"), "{error}");
@@ -80,7 +81,7 @@ async fn a_claim_refuses_to_work_where_it_would_be_wrong() {
 
     let mut tx = session.begin().await.unwrap();
     f.bugle.enqueue_raw("q", "k", raw("1")).on(&mut *tx).await.unwrap();
-    let claim = f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{1}', '{1 minute}', '{f}')").unwrap();
+    let claim = f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{1}', '{1 minute}', '{f}', '{-infinity}', '{-infinity}')").unwrap();
     let error = sqlx::raw_sql(claim).execute(&mut *tx).await.unwrap_err().to_string();
     assert!(error.contains("already written"), "{error}");
 }
@@ -91,7 +92,7 @@ async fn an_aborted_claim_claimed_nothing() {
     let sent = f.enqueue(3).await;
     let mut session = f.session().await;
     let mut tx = session.begin().await.unwrap();
-    let claim = f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{10}', '{1 minute}', '{f}')").unwrap();
+    let claim = f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{10}', '{1 minute}', '{f}', '{-infinity}', '{-infinity}')").unwrap();
     sqlx::raw_sql(claim).execute(&mut *tx).await.unwrap();
     tx.rollback().await.unwrap();
     assert_eq!(ids(&f.claim(10).await.jobs), sent);
@@ -195,7 +196,7 @@ async fn jobs_of_another_cluster_are_refused_until_rebased() {
     let held = f.claim(1).await;
     // A restore brings cursors that are ahead of the new cluster's transaction numbers.
     f.execute(
-        "UPDATE bugle.cursor SET px = 9000000000000000 WHERE lane = 2;
+        "UPDATE bugle.cursor SET px[3] = 9000000000000000;
          UPDATE bugle.meta SET system_identifier = 1;",
     )
     .await;

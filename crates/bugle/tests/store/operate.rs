@@ -25,7 +25,7 @@ async fn a_cancel_waits_for_a_claim_under_way_and_then_knows() {
     let sent = f.enqueue(1).await;
     let mut session = f.session().await;
     let mut tx = session.begin().await.unwrap();
-    sqlx::raw_sql(f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{10}', '{1 minute}', '{f}')").unwrap())
+    sqlx::raw_sql(f.db.sql("SELECT bugle.look('{1}', '{1}', '{w}', '{10}', '{1 minute}', '{f}', '{-infinity}', '{-infinity}')").unwrap())
         .execute(&mut *tx)
         .await
         .unwrap();

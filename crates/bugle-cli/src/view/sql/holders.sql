@@ -3,12 +3,7 @@ SELECT l.worker, count(j.id) AS holds, extract(epoch FROM min(l.until) - clock_t
 FROM bugle.lease l
 JOIN bugle.queue q ON q.id = l.queue
 JOIN bugle.namespace n ON n.id = q.namespace
-CROSS JOIN LATERAL (
-  SELECT j.id FROM bugle.job j
-  WHERE j.queue = l.queue AND j.lane = l.lane
-    AND (j.x, j.id) > (l.lo_x, l.lo_id) AND (j.x, j.id) <= (l.hi_x, l.hi_id) AND j.x <> ALL (l.skip)
-  LIMIT l.n
-) j
+CROSS JOIN LATERAL bugle.jobs_of(l) j
 WHERE n.name = $1
   AND ($2::text IS NULL OR q.name = $2)
 GROUP BY l.worker

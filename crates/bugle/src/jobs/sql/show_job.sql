@@ -6,8 +6,7 @@ JOIN bugle.queue q ON q.id = v.queue
 JOIN bugle.namespace n ON n.id = q.namespace
 LEFT JOIN LATERAL (
   SELECT l.worker, l.claimed_at, l.until FROM bugle.lease l
-  WHERE v.state = 'leased' AND l.queue = v.queue AND l.lane = v.priority
-    AND (v.x, v.id) > (l.lo_x, l.lo_id) AND (v.x, v.id) <= (l.hi_x, l.hi_id) AND v.x <> ALL (l.skip)
+  WHERE v.state = 'leased' AND l.queue = v.queue AND bugle.covers(l, v.priority, v.x, v.id)
   LIMIT 1
 ) l ON true
 WHERE n.name = $1 AND v.id = $2
