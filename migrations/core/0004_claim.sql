@@ -176,6 +176,7 @@ DECLARE
   late_lo bigint[];
   late_hi bigint[];
   keep bugle.pending[]; -- what it still has to wait for
+  most int;
   room int;
   step int;
   n int;
@@ -211,7 +212,7 @@ BEGIN
       CONTINUE;
     END IF;
     moment := clock_timestamp();
-    SELECT k AS cur, k.gen, k.px, k.pid, k.pend, k.claimed, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax,
+    SELECT k AS cur, k.gen, k.px, k.pid, k.pend, k.claimed, k.paused, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax,
       (SELECT d.due_at FROM bugle.due d WHERE d.queue = p_queue[i] AND d.due_at >= p_due_from[i] ORDER BY d.due_at LIMIT 1) AS due,
       (SELECT e.until FROM bugle.lease e WHERE e.queue = p_queue[i] AND e.until >= p_until_from[i] ORDER BY e.until LIMIT 1) AS expiry
     INTO c FROM bugle.cursor k WHERE k.queue = p_queue[i] ORDER BY k.gen DESC LIMIT 1;
@@ -230,15 +231,16 @@ BEGIN
     late_lo := '{}';
     late_hi := '{}';
     keep := '{}';
-    IF c.pend <> '{}' THEN
-      SELECT l.* INTO late_n, late_lane, late_x, late_lo, late_hi, keep FROM bugle.find_late(c.cur, own, p_n[i]) l;
+    most := CASE WHEN c.paused THEN 0 ELSE p_n[i] END;
+    IF c.pend <> '{}' AND most > 0 THEN
+      SELECT l.* INTO late_n, late_lane, late_x, late_lo, late_hi, keep FROM bugle.find_late(c.cur, own, most) l;
       RETURN QUERY
       SELECT i, NULL::int, NULL::bigint, moment, NULL::timestamptz, NULL::timestamptz, true, j.lane, j.x, j.id, (j.attempt + 1)::smallint, j.max_attempts,
         j.enqueued_at, j.due_at, j.kind, j.key, j.extra, j.payload, moment + p_dur[i]
       FROM unnest(late_lane, late_x, late_lo, late_hi) AS r (lane, x, lo, hi)
       JOIN bugle.job j ON j.queue = p_queue[i] AND j.lane = r.lane AND j.x = r.x AND j.id > r.lo AND j.id <= r.hi;
     END IF;
-    room := p_n[i] - late_n;
+    room := most - late_n;
     -- Every eighth claim serves the lanes from the last to the first: none of them waits for ever.
     step := CASE WHEN c.gen % 8 = 7 THEN -1 ELSE 1 END;
     -- Scan and snapshot are one statement: whatever the cursor passes unseen belongs to a transaction that the snapshot lists.
@@ -287,22 +289,24 @@ BEGIN
     moved := false;
     due := c.due;
     expiry := c.expiry;
-    IF due <= moment THEN
+    IF c.paused THEN
+      due := NULL;   -- it can wait
+    ELSIF due <= moment THEN
       moved := bugle.move_due(p_queue[i], p_due_from[i], greatest(p_n[i], 100)) > 0;
       SELECT d.due_at INTO due FROM bugle.due d WHERE d.queue = p_queue[i] AND d.due_at >= p_due_from[i] ORDER BY d.due_at LIMIT 1;
     END IF;
     -- A queue whose looks are all full would never learn of ended leases: p_sweep.
-    IF expiry <= moment AND (room > 0 OR p_sweep[i]) THEN
+    IF expiry <= moment AND (room > 0 OR c.paused OR p_sweep[i]) THEN
       moved := bugle.sweep(p_queue[i], p_until_from[i]) > 0 OR moved;
       SELECT e.until INTO expiry FROM bugle.lease e WHERE e.queue = p_queue[i] AND e.until >= p_until_from[i] ORDER BY e.until LIMIT 1;
-    ELSIF room < p_n[i] THEN
+    ELSIF room < most THEN
       expiry := least(expiry, moment + p_dur[i]);   -- those just claimed
     END IF;
-    IF room > 0 THEN
+    IF room > 0 OR c.paused THEN
       empty_queue := p_queue[i];
     END IF;
     ask := i;
-    got := p_n[i] - room;
+    got := most - room;
     again_us := bugle.until_next(least(due, expiry), moment, moved);
     claimed_at := moment;
     next_due := due;

@@ -85,7 +85,7 @@ pub const DUE_TOO_EARLY: Break = Break {
     name: "jobs are moved a while before they are due",
     function: "look",
     changes: &[
-        ("IF due <= moment THEN", "IF due <= moment + interval '100 milliseconds' THEN"),
+        ("ELSIF due <= moment THEN", "ELSIF due <= moment + interval '100 milliseconds' THEN"),
         (
             "bugle.move_due(p_queue[i], p_due_from[i], greatest(p_n[i], 100)) > 0;",
             "bugle.move_early(p_queue[i], p_due_from[i], greatest(p_n[i], 100)) > 0;",
