@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::output::{Align, Output, Table};
 use crate::place::Place;
 use crate::span;
+use bugle::{Bugle, Mode, Options};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ starts, both read off the machine's monotonic clock, in two processes; negative 
 slots and a producer process that calls bugle.enqueue() in SQL; `bugle, one process` has both in one process, by the Rust interface.
 `bare LISTEN` is a process with one connection that LISTENs and, when notified, deletes row by row with FOR UPDATE SKIP LOCKED until none
 is left (each delete is a durable commit, and is over before the row counts as started); its producer INSERTs with a NOTIFY in the same
-transaction. `polling` is that process looking every so often instead. Sends
-are at random moments, 10 and 1,000 a second on average. In each round the sides take turns, each with fresh processes and tables and
+transaction. `polling` is `bugle` again, its queue in mode polling_only with that poll interval: what Bugle would be without its wake
+engine. Sends are at random moments, 10 and 1,000 a second on average. In each round the sides take turns, each with fresh processes and tables and
 nobody else at work: --length at 10 a second, half of it at 1,000. p50, p90 and p99 are those of a round: the median over the rounds, with
 the lowest and highest for p50; max is the highest of all. The ratio is that of p50 to bare LISTEN's of the same round.
 The default run takes about 4 minutes, --quick 20 s. It works in a database of its own, named after the one it was given with
@@ -140,22 +141,28 @@ impl Side {
 
     fn consumer(self) -> Part {
         match self {
-            Self::BareListen => Part::Bare { poll: None },
-            Self::Polling(every) => Part::Bare { poll: Some(every) },
-            Self::Bugle | Self::OneProcess => Part::Worker { queues: vec![QUEUE.to_owned()], slots: SLOTS },
+            Self::BareListen => Part::Bare,
+            Self::Bugle | Self::OneProcess | Self::Polling(_) => {
+                Part::Worker { queues: vec![QUEUE.to_owned()], slots: SLOTS }
+            }
         }
     }
 
     fn write(self) -> Write {
         match self {
-            Self::BareListen | Self::Polling(_) => Write::BareNotify,
-            Self::Bugle | Self::OneProcess => Write::Job,
+            Self::BareListen => Write::BareNotify,
+            Self::Bugle | Self::OneProcess | Self::Polling(_) => Write::Job,
         }
     }
 }
 
 async fn round(ground: &Ground, side: Side, rate: u32, length: Duration) -> Result<Round, Failure> {
     ground.make_tables().await?;
+    if let Side::Polling(every) = side {
+        let bugle = Bugle::new(ground.pool().clone(), Options::default()).await?;
+        bugle.queue(QUEUE).await?; // there must be one to set the mode of
+        bugle.set_mode(QUEUE, Mode::PollingOnly, Some(every)).await?;
+    }
     let mut consumers = [ground.start(side.consumer()).await?];
     let mut producer: Option<Child> = match side {
         Side::OneProcess => None,

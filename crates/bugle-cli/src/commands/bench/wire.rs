@@ -23,8 +23,8 @@ pub(super) enum Part {
     Producer,
     /// A node with one worker for each of these queues, each with so many slots.
     Worker { queues: Vec<String>, slots: u32 },
-    /// Takes rows of the bare table, woken by NOTIFY, or by looking every so often.
-    Bare { poll: Option<Duration> },
+    /// Takes rows of the bare table, woken by NOTIFY.
+    Bare,
 }
 
 /// What a producer writes.

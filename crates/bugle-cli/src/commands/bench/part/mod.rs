@@ -28,7 +28,7 @@ pub(crate) async fn run() -> Result<Exit, Failure> {
     match spec.part {
         Part::Producer => producer::run(&connect, orders).await?,
         Part::Worker { queues, slots } => worker::run(connect, &queues, slots, orders).await?,
-        Part::Bare { poll } => bare::run(connect, poll, orders).await?,
+        Part::Bare => bare::run(connect, orders).await?,
     }
     Ok(Exit::Ok)
 }
