@@ -1,5 +1,6 @@
 //! `bugle bench latency`: how long a job waits for its handler, beside a bare LISTEN and beside polling.
 
+use super::check::{Check, Target};
 use super::child::Child;
 use super::figure::{self, Figure, Percentiles, of_rounds};
 use super::ground::{Ground, on_ground};
@@ -81,7 +82,7 @@ struct Round {
 
 /// One line of the result, in milliseconds.
 #[derive(Serialize)]
-struct Row {
+pub(super) struct Row {
     rate: u32,
     side: String,
     /// Really sent a second.
@@ -96,6 +97,12 @@ struct Row {
 }
 
 pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Exit, Failure> {
+    let rows = measure(args, place).await?;
+    figure::print(output, &rows, &[table(&rows)], &notes(&rows))?;
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn measure(args: &Args, place: &Place) -> Result<Vec<Row>, Failure> {
     let rounds = if args.quick { 1 } else { args.rounds };
     let length = args.length.unwrap_or(Duration::from_secs(if args.quick { 2 } else { 6 }));
     if rounds == 0 || length < Duration::from_millis(500) {
@@ -103,12 +110,22 @@ pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Ex
             "rounds must be at least 1 and length at least 500ms; leave them out for the defaults",
         ));
     }
-    let rows = on_ground(place, "latency", async |ground| measure(rounds, length, ground).await).await?;
-    figure::print(output, &rows, &[table(&rows)], &notes(&rows))?;
-    Ok(Exit::Ok)
+    on_ground(place, "latency", async |ground| measure_on(rounds, length, ground).await).await
 }
 
-async fn measure(rounds: usize, length: Duration, ground: &Ground) -> Result<Vec<Row>, Failure> {
+/// What must hold of a worker and a producer in two processes.
+pub(super) fn checks(rows: &[Row]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for row in rows.iter().filter(|row| row.side == Side::Bugle.name()) {
+        let name = |what| format!("pick-up at {} jobs a second, {what}", row.rate);
+        checks.push(Check::new(name("p50 ms"), row.p50_ms, Target::AtMost(2.0)));
+        checks.push(Check::new(name("p99 ms"), row.p99_ms, Target::AtMost(10.0)));
+        checks.push(Check::new(name("p50 / bare LISTEN"), row.ratio, Target::AtMost(1.5)));
+    }
+    checks
+}
+
+async fn measure_on(rounds: usize, length: Duration, ground: &Ground) -> Result<Vec<Row>, Failure> {
     let bar = progress::bar(rounds * CELLS.len());
     let mut measured = CELLS.map(|_| Vec::new());
     for _ in 0..rounds {

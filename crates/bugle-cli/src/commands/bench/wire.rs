@@ -23,6 +23,8 @@ pub(super) enum Part {
     Producer,
     /// A node with one worker for each of these queues, each with so many slots.
     Worker { queues: Vec<String>, slots: u32 },
+    /// A node whose jobs never end: one worker with so many slots and this lease.
+    Stuck { queue: String, slots: u32, lease: Duration },
     /// Takes rows of the bare table, woken by NOTIFY.
     Bare,
 }
