@@ -81,3 +81,20 @@ pub(super) fn table(rows: &[Row]) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_those_of_the_same_round() {
+        let mut ratio = Ratio::new("it", Some(0.8));
+        ratio.add(100.0, 50.0); // a slow moment of the machine for one side
+        ratio.add(200.0, 180.0);
+        ratio.add(50.0, 50.0); // and for both
+        let row = ratio.row();
+        assert_eq!(Figure::cells(row.ratio, 2), ["0.90", "0.50 to 1.00"]);
+        assert_eq!(serde_json::to_value(row.check()).unwrap()["met"], true);
+        assert!(Ratio::new("it", None).row().check().is_none());
+    }
+}
