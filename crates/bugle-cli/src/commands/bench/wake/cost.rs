@@ -1,5 +1,6 @@
 //! Single-row transactions a second, beside a bare INSERT.
 
+use super::super::check::{Check, Target};
 use super::super::child::Child;
 use super::super::engine::{Engine, Rings};
 use super::super::figure::{Figure, number, of_rounds, rate};
@@ -12,6 +13,8 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use std::time::Duration;
 
+/// What a slowed flush is called.
+const SLOW: &str = "2 ms";
 /// The queue whose bell is held.
 const QUEUE: &str = "bench";
 /// Notifications of the last commits are still on their way when the producer has its answers.
@@ -157,9 +160,17 @@ async fn write(
     Ok((saturated, heard))
 }
 
+/// What must hold where a flush takes its time: being able to wake costs next to nothing.
+pub(super) fn check(rows: &[Row]) -> Check {
+    let slow = |row: &&Row| row.flush == SLOW && row.side == Side::Awake.name();
+    let ratio = rows.iter().filter(slow).max_by_key(|row| row.clients).and_then(|row| row.ratio);
+    let name = "single enqueue, most clients, 2 ms flush, consumers awake / bare INSERT";
+    Check::new(name, ratio, Target::AtLeast(0.9))
+}
+
 fn row(cell: Cell, rounds: &[Round]) -> Row {
     Row {
-        flush: if cell.slow_flush { "2 ms" } else { "normal" },
+        flush: if cell.slow_flush { SLOW } else { "normal" },
         clients: cell.clients,
         side: cell.side.name(),
         tx_per_s: of_rounds(rounds, |round| round.per_s.round()),
