@@ -205,7 +205,7 @@ async fn the_processes_of_a_benchmark_end_with_it_even_when_it_is_killed() {
     let mut parent =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     // A worker of the last fleet has looked.
-    until(&db, "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() || '_bench_idle_c' AND query ~ '(claim|look)\\('").await;
+    until(&db, "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() || '_bench_idle_c' AND query ~ 'look\\(|single ask'").await;
     parent.kill().unwrap();
     parent.wait().unwrap();
     until(
@@ -253,6 +253,7 @@ async fn the_succession_benchmark_measures_who_comes_after_a_node_that_goes() {
     let names: Vec<_> = rows.iter().map(|row| row["side"].as_str().unwrap()).collect();
     assert_eq!(names, ["sentinel stopped", "sentinel killed", "dead worker's lease"]);
     for row in rows {
-        assert_above_zero(row, &["/late_ms/median"]);
+        // Who is woken before the producer's commit is answered counts as 0.
+        assert!(row["late_ms"]["median"].as_f64().is_some_and(|late| late >= 0.0), "{row}");
     }
 }

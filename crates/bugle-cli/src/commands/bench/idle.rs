@@ -2,7 +2,6 @@
 
 use super::check::{Check, Target};
 use super::child::Child;
-use super::engine::Engine;
 use super::figure::{self, Figure, Percentiles, of_rounds, rate};
 use super::ground::Ground;
 use super::meter::{Meter, NO_METER, with_meter};
@@ -68,7 +67,6 @@ const KINDS: [Kind; 3] = [
 struct Fleet {
     kind: &'static Kind,
     ground: Ground,
-    engine: Engine,
     workers: Vec<Child>,
     rounds: Vec<Round>,
     pick_ups: Vec<f64>,
@@ -206,9 +204,8 @@ async fn be_silent(plan: Plan, meter: Option<&Meter>, fleets: &mut [Fleet]) -> R
 impl Fleet {
     async fn make(place: &Place, kind: &'static Kind) -> Result<Self, Failure> {
         let ground = Ground::with_tables(place, kind.database).await?;
-        let engine = Engine::find(&ground).await?;
         let (workers, rounds, pick_ups) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { kind, ground, engine, workers, rounds, pick_ups, fallback_hits: None })
+        Ok(Self { kind, ground, workers, rounds, pick_ups, fallback_hits: None })
     }
 
     async fn start(&mut self) -> Result<(), Failure> {
@@ -223,7 +220,7 @@ impl Fleet {
     }
 
     async fn read(&self, meter: &Meter) -> Result<super::meter::Reading, Failure> {
-        meter.read(self.ground.database(), self.engine.look_pattern()).await
+        meter.read(self.ground.database()).await
     }
 
     /// One job from another process, for a fleet that had nothing to do.

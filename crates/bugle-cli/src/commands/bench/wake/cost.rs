@@ -2,7 +2,7 @@
 
 use super::super::check::{Check, Target};
 use super::super::child::Child;
-use super::super::engine::{Engine, Rings};
+use super::super::engine::{self, Rings};
 use super::super::figure::{Figure, number, of_rounds, rate};
 use super::super::ground::Ground;
 use super::super::wire::{Order, Part, Saturated, Write};
@@ -75,11 +75,8 @@ pub(super) struct Row {
 }
 
 /// All lines, the four sides together.
-pub(super) fn cells(clients: &[usize], may_slow_down: bool, has_bell: bool) -> Vec<Cell> {
-    let mut sides = vec![Side::Bare, Side::BareNotify, Side::Awake];
-    if has_bell {
-        sides.push(Side::Asleep);
-    }
+pub(super) fn cells(clients: &[usize], may_slow_down: bool) -> Vec<Cell> {
+    let sides = [Side::Bare, Side::BareNotify, Side::Awake, Side::Asleep];
     let mut cells = Vec::new();
     for slow_flush in [false, true].into_iter().filter(|slow| !slow || may_slow_down) {
         for clients in clients {
@@ -103,18 +100,17 @@ pub(super) async fn may_slow_down(ground: &Ground) -> Result<bool, Failure> {
 pub(super) async fn measure(
     plan: Plan,
     ground: &Ground,
-    engine: &Engine,
     cells: &[Cell],
     bar: &ProgressBar,
 ) -> Result<Vec<Row>, Failure> {
     let mut producer = ground.start(Part::Producer).await?;
-    let rings = engine.listen(ground.pool()).await?;
+    let rings = engine::listen(ground.pool()).await?;
     let mut rounds: Vec<Vec<Round>> = cells.iter().map(|_| Vec::new()).collect();
     for _ in 0..plan.rounds {
         ground.make_tables().await?;
         let mut bare = f64::NAN;
         for (cell, rounds) in cells.iter().zip(&mut rounds) {
-            let (saturated, heard) = write(plan, ground, engine, *cell, &mut producer, &rings).await?;
+            let (saturated, heard) = write(plan, ground, *cell, &mut producer, &rings).await?;
             let per_s = rate(saturated.commits, saturated.took);
             if cell.side == Side::Bare {
                 bare = per_s; // the first of the sides of this flush and number of clients
@@ -135,13 +131,12 @@ pub(super) async fn measure(
 async fn write(
     plan: Plan,
     ground: &Ground,
-    engine: &Engine,
     cell: Cell,
     producer: &mut Child,
     rings: &Rings,
 ) -> Result<(Saturated, usize), Failure> {
     let sleeper = match cell.side {
-        Side::Asleep => Some(engine.hold_bell(ground.pool(), QUEUE).await?),
+        Side::Asleep => Some(engine::hold_bell(ground.pool(), QUEUE).await?),
         _ => None,
     };
     rings.take();

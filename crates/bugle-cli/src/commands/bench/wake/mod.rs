@@ -4,7 +4,6 @@ mod cost;
 mod count;
 
 use super::check::Check;
-use super::engine::{Engine, NO_BELL};
 use super::figure;
 use super::ground::{Ground, on_ground};
 use super::meter::{Meter, NO_METER, with_meter};
@@ -94,22 +93,18 @@ async fn measure_on(
     ground: &Ground,
     meter: Option<&Meter>,
 ) -> Result<Answer, Failure> {
-    let engine = Engine::find(ground).await?;
     let may_slow_down = cost::may_slow_down(ground).await?;
     let mut notes = Vec::new();
-    if !engine.has_bell {
-        notes.push(NO_BELL.to_owned());
-    }
     if !may_slow_down {
         notes.push("The 2 ms flush is left out: only a superuser may set commit_delay.".to_owned());
     }
     if meter.is_none() {
         notes.push(NO_METER.to_owned());
     }
-    let cells = cost::cells(clients, may_slow_down, engine.has_bell);
+    let cells = cost::cells(clients, may_slow_down);
     let bar = progress::bar(plan.rounds * (cells.len() + count::RATES.len()));
-    let cost = cost::measure(plan, ground, &engine, &cells, &bar).await?;
-    let counts = count::measure(plan, ground, &engine, meter, &bar).await?;
+    let cost = cost::measure(plan, ground, &cells, &bar).await?;
+    let counts = count::measure(plan, ground, meter, &bar).await?;
     bar.finish_and_clear();
     Ok(Answer { cost, counts, notes })
 }
