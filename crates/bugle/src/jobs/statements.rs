@@ -22,6 +22,7 @@ macro_rules! statements {
 statements!(
     enqueue,
     enqueue_many,
+    enqueue_fused,
     declare_namespace,
     list_namespaces,
     declare_queue,

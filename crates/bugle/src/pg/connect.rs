@@ -45,6 +45,9 @@ impl From<PgConnectOptions> for Options {
     }
 }
 
+/// A connection that was used so recently is used again without asking.
+const TRUSTED_FOR: Duration = Duration::from_secs(1);
+
 /// Opens a pool. The first connection is made at once, so that a wrong address is told here.
 pub async fn pool(options: &Options) -> Result<PgPool, Error> {
     let connect = match options.connect.get_application_name() {
@@ -54,6 +57,16 @@ pub async fn pool(options: &Options) -> Result<PgPool, Error> {
     let pool = PgPoolOptions::new()
         // Not as a parameter of the connection: poolers refuse those that they do not know.
         .after_connect(|connection, _| Box::pin(async { use_read_committed(connection).await }))
+        // A round trip on each use, only to see whether the connection lives: not if it did a moment ago.
+        .test_before_acquire(false)
+        .before_acquire(|connection, seen| {
+            Box::pin(async move {
+                if seen.idle_for > TRUSTED_FOR {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
         .max_connections(options.connections_max)
         .acquire_timeout(options.acquire_timeout)
         .connect_with(connect)

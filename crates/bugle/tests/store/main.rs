@@ -4,6 +4,7 @@
 mod claim;
 mod enqueue;
 mod fixture;
+mod fuse;
 mod migrate;
 mod operate;
 mod promises;
