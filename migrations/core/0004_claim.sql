@@ -289,9 +289,7 @@ BEGIN
     moved := false;
     due := c.due;
     expiry := c.expiry;
-    IF c.paused THEN
-      due := NULL;   -- it can wait
-    ELSIF due <= moment THEN
+    IF due <= moment AND NOT c.paused THEN
       moved := bugle.move_due(p_queue[i], p_due_from[i], greatest(p_n[i], 100)) > 0;
       SELECT d.due_at INTO due FROM bugle.due d WHERE d.queue = p_queue[i] AND d.due_at >= p_due_from[i] ORDER BY d.due_at LIMIT 1;
     END IF;
@@ -307,7 +305,8 @@ BEGIN
     END IF;
     ask := i;
     got := most - room;
-    again_us := bugle.until_next(least(due, expiry), moment, moved);
+    -- While it is paused, what is due can wait; but who asks must know of it, or the look after the pause would search behind it.
+    again_us := bugle.until_next(CASE WHEN c.paused THEN expiry ELSE least(due, expiry) END, moment, moved);
     claimed_at := moment;
     next_due := due;
     next_expiry := expiry;

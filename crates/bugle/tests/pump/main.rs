@@ -44,4 +44,5 @@ mod fixture;
 mod idle;
 mod intentions;
 mod modes;
+mod pause;
 mod timers;

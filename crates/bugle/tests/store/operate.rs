@@ -32,9 +32,7 @@ async fn a_cancel_waits_for_a_claim_under_way_and_then_knows() {
     let bugle = f.bugle.clone();
     let id = sent[0];
     let cancel = tokio::spawn(async move { bugle.cancel_job(id).await.unwrap() });
-    while !f.one::<bool>("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid = bugle.claim_class()::bit(32)::bigint::oid)").await {
-        tokio::task::yield_now().await;
-    }
+    f.waits_for_the_queue().await;
     tx.commit().await.unwrap();
     assert_eq!(cancel.await.unwrap(), Some(State::Leased), "it had started before it was cancelled");
     assert_eq!(f.counts().await, "cancelled 1");

@@ -17,11 +17,7 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: &Args, bugle: &Bugle, output: Output) -> Result<Exit, Failure> {
     let Some(job) = bugle.show_job(args.id).await? else {
-        return Err(Failure::nothing(format!(
-            "there is no job {} in namespace {}; look with `bugle job ls` (ended jobs are kept for some days)",
-            args.id,
-            bugle.namespace()
-        )));
+        return Err(super::missing(args.id, bugle));
     };
     if output.is_json() {
         output.json(&job)?;
