@@ -33,8 +33,7 @@ pub(super) async fn run(args: &Args, bugle: &Bugle, output: Output) -> Result<Ex
     if let Some(mode) = args.mode {
         bugle.set_mode(&args.queue, mode, args.poll).await?;
     }
-    let queues = bugle.list_queues().await?;
-    let row = queues.iter().find(|row| row.name == args.queue).ok_or_else(|| missing(&args.queue))?;
+    let row = bugle.find_queue(&args.queue).await?.ok_or_else(|| missing(&args.queue))?;
     if output.is_json() {
         output.json(&serde_json::json!({ "queue": row.name, "mode": row.mode }))?;
     } else {

@@ -28,7 +28,7 @@ pub(crate) struct Args {
 pub(super) async fn pause(args: &Args, bugle: &Bugle, output: Output) -> Result<Exit, Failure> {
     let changed = bugle.pause(&args.queue).await?;
     let told = if changed {
-        let held = bugle.show_queue(&args.queue).await?.map_or(0, |queue| queue.row.leased);
+        let held = bugle.find_queue(&args.queue).await?.map_or(0, |queue| queue.leased);
         match held {
             0 => "paused; no worker holds a job of it".to_owned(),
             1 => "paused; 1 job is still in a worker's hands and goes on".to_owned(),

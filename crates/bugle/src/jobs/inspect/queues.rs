@@ -92,15 +92,19 @@ impl Bugle {
             .map_err(Error::executing)
     }
 
-    /// Everything known about one queue; `None` when the namespace has none of that name.
-    pub async fn show_queue(&self, name: &str) -> Result<Option<QueueDetail>, Error> {
-        let row = sqlx::query_as(self.statements().list_queues())
+    /// One queue with its counts; `None` when the namespace has none of that name.
+    pub async fn find_queue(&self, name: &str) -> Result<Option<QueueRow>, Error> {
+        sqlx::query_as(self.statements().list_queues())
             .bind(self.namespace().as_str())
             .bind(name)
             .fetch_optional(self.pool())
             .await
-            .map_err(Error::executing)?;
-        let Some(row) = row else { return Ok(None) };
+            .map_err(Error::executing)
+    }
+
+    /// Everything known about one queue; `None` when the namespace has none of that name.
+    pub async fn show_queue(&self, name: &str) -> Result<Option<QueueDetail>, Error> {
+        let Some(row) = self.find_queue(name).await? else { return Ok(None) };
         let more: QueueMore = sqlx::query_as(self.statements().show_queue())
             .bind(self.namespace().as_str())
             .bind(name)
