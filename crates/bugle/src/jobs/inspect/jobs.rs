@@ -10,6 +10,9 @@ use std::time::Duration;
 const CHANGE_TRIES_MAX: u32 = 10;
 const CHANGE_PAUSE: Duration = Duration::from_millis(20);
 
+/// A list looks among so many ids first, and among all only when that did not fill it.
+const NEWEST_IDS: i64 = 100_000;
+
 /// Which jobs to list; every field left out = any.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
@@ -96,15 +99,23 @@ pub struct FailedAttempt {
 impl Bugle {
     /// At most `most` jobs, newest first.
     pub async fn list_jobs(&self, filter: &Filter, most: u32) -> Result<Vec<JobRow>, Error> {
-        sqlx::query_as(self.statements().list_jobs())
-            .bind(self.namespace().as_str())
-            .bind(filter.queue.as_deref())
-            .bind(filter.state.map(State::as_str))
-            .bind(filter.kind.as_deref())
-            .bind(i64::from(most))
-            .fetch_all(self.pool())
-            .await
-            .map_err(Error::executing)
+        for newest in [NEWEST_IDS, i64::MAX] {
+            let jobs: Vec<JobRow> = sqlx::query_as(self.statements().list_jobs())
+                .bind(self.namespace().as_str())
+                .bind(filter.queue.as_deref())
+                .bind(filter.state.map(State::as_str))
+                .bind(filter.kind.as_deref())
+                .bind(i64::from(most))
+                .bind(newest)
+                .fetch_all(self.pool())
+                .await
+                .map_err(Error::executing)?;
+            let enough = usize::try_from(most).is_ok_and(|most| jobs.len() >= most);
+            if enough || newest == i64::MAX {
+                return Ok(jobs);
+            }
+        }
+        Ok(Vec::new())
     }
 
     /// Everything known about one job; `None` when there is no such job, or no longer.
