@@ -289,7 +289,9 @@ BEGIN
     moved := false;
     due := c.due;
     expiry := c.expiry;
-    IF due <= moment AND NOT c.paused THEN
+    IF c.paused THEN
+      NULL;   -- it can wait; but who asks must know of it, or the look after the pause would search behind it
+    ELSIF due <= moment THEN
       moved := bugle.move_due(p_queue[i], p_due_from[i], greatest(p_n[i], 100)) > 0;
       SELECT d.due_at INTO due FROM bugle.due d WHERE d.queue = p_queue[i] AND d.due_at >= p_due_from[i] ORDER BY d.due_at LIMIT 1;
     END IF;
@@ -305,7 +307,6 @@ BEGIN
     END IF;
     ask := i;
     got := most - room;
-    -- While it is paused, what is due can wait; but who asks must know of it, or the look after the pause would search behind it.
     again_us := bugle.until_next(CASE WHEN c.paused THEN expiry ELSE least(due, expiry) END, moment, moved);
     claimed_at := moment;
     next_due := due;

@@ -1,6 +1,8 @@
 //! Pausing a queue, and resuming it.
 use crate::fixture::{Fixture, ids, raw, receipts};
 use sqlx::Connection as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[tokio::test]
@@ -176,4 +178,47 @@ async fn pausing_resuming_and_cancelling_what_runs_ring_control() {
     assert_eq!(version().await, before + 2, "once");
     f.bugle.resume("q").await.unwrap();
     assert_eq!(version().await, before + 3);
+}
+
+/// Claims at full speed from four sides, and a pause again and again: the total that was handed out stands still under each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_handed_out_between_pause_and_resume_however_many_claim() {
+    let f = Fixture::new().await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let claimers: Vec<_> = (0..4)
+        .map(|n| {
+            let (queue, stop) = (f.queue.clone(), stop.clone());
+            tokio::spawn(async move {
+                let mut done = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let look = queue.claim(&format!("w{n}"), 3, Duration::from_secs(30)).await.unwrap();
+                    done += queue.ack(&receipts(&look.jobs), &[look.token]).await.unwrap().len();
+                }
+                done
+            })
+        })
+        .collect();
+    let claimed = async || f.one::<i64>("SELECT claimed FROM bugle.newest_cursor WHERE queue = 1").await;
+    let mut enqueued = 0;
+    for _ in 0..30 {
+        enqueued += f.enqueue(20).await.len();
+        assert!(f.bugle.pause("q").await.unwrap());
+        let before = claimed().await;
+        enqueued += f.enqueue(5).await.len();
+        for _ in 0..3 {
+            assert!(f.claim(10).await.jobs.is_empty());
+        }
+        assert_eq!(claimed().await, before);
+        assert!(f.bugle.resume("q").await.unwrap());
+    }
+    while f.counted().await.contains("ready") {
+        tokio::task::yield_now().await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut done = 0;
+    for claimer in claimers {
+        done += claimer.await.unwrap();
+    }
+    assert_eq!(done, enqueued, "each once");
+    assert_eq!(f.counts().await, format!("done {enqueued}"));
 }

@@ -82,9 +82,10 @@ async fn change(act: Act, args: &Args, bugle: &Bugle, progress: &ProgressBar) ->
             Act::Redrive => walk.redrive().await,
             Act::Purge => walk.purge().await,
         };
-        let step = step.map_err(|error| {
-            Failure::from(error)
-                .after(&format!("{jobs} were {} before; run it again for the rest", act.past()))
+        let step = step.map_err(|error| match jobs {
+            0 => Failure::from(error),
+            _ => Failure::from(error)
+                .after(&format!("{jobs} were {} before; run it again for the rest", act.past())),
         })?;
         let Some(step) = step else { break };
         jobs += i64::from(step.changed);
