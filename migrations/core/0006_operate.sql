@@ -114,17 +114,18 @@ END $$;
 CREATE VIEW bugle.job_view AS
 SELECT j.id, j.queue,
   CASE WHEN bugle.is_passed(c.cur, j.lane, j.x, j.id) THEN 'leased' ELSE 'ready' END AS state,
-  j.lane AS priority, j.attempt, j.max_attempts, j.enqueued_at, j.due_at, NULL::timestamptz AS finished_at, j.kind, j.key, j.extra, j.payload, j.x
+  j.lane AS priority, j.attempt, j.max_attempts, j.enqueued_at, j.due_at, NULL::timestamptz AS finished_at, j.kind, j.key, j.extra, j.payload, j.x,
+  NULL::text AS ended_by, NULL::jsonb AS result
 FROM bugle.job j
 JOIN (SELECT n.queue, ROW(n.*)::bugle.cursor AS cur FROM bugle.newest_cursor n) c ON c.queue = j.queue
 UNION ALL
-SELECT d.id, d.queue, 'scheduled', d.lane, d.attempt, d.max_attempts, d.enqueued_at, d.due_at, NULL, d.kind, d.key, d.extra, d.payload, NULL
+SELECT d.id, d.queue, 'scheduled', d.lane, d.attempt, d.max_attempts, d.enqueued_at, d.due_at, NULL, d.kind, d.key, d.extra, d.payload, NULL, NULL, NULL
 FROM bugle.due d
 UNION ALL
-SELECT d.id, d.queue, 'dead', d.lane, d.attempt, d.max_attempts, d.enqueued_at, NULL, d.died_at, d.kind, d.key, d.extra, d.payload, NULL
+SELECT d.id, d.queue, 'dead', d.lane, d.attempt, d.max_attempts, d.enqueued_at, NULL, d.died_at, d.kind, d.key, d.extra, d.payload, NULL, NULL, NULL
 FROM bugle.dead d
 UNION ALL
-SELECT h.id, h.queue, h.state, h.lane, h.attempt, h.max_attempts, h.enqueued_at, NULL, h.finished_at, h.kind, h.key, h.extra, h.payload, NULL
+SELECT h.id, h.queue, h.state, h.lane, h.attempt, h.max_attempts, h.enqueued_at, NULL, h.finished_at, h.kind, h.key, h.extra, h.payload, NULL, h.worker, h.result
 FROM bugle.history h;
 
 -- Writes down that a job was cancelled, and from which state.
@@ -299,7 +300,7 @@ END $$;
 
 -- A purge is the only move to no state: the job is gone.
 ALTER TABLE bugle.move ALTER COLUMN to_state DROP NOT NULL;
-INSERT INTO bugle.move (id, cause, from_state, to_state) VALUES (15, 'purge', 'dead', NULL);
+INSERT INTO bugle.move (id, cause, from_state, to_state) VALUES (16, 'purge', 'dead', NULL);
 
 -- Deletes the dead jobs of a step for good. Their failed attempts age like all others, and their keys last to the end of their window.
 CREATE FUNCTION bugle.purge_dead(
@@ -316,7 +317,7 @@ BEGIN
     WHERE d.id = ANY (ARRAY(SELECT h.id FROM bugle.dead h WHERE h.id = ANY (matching) FOR UPDATE SKIP LOCKED))
     RETURNING d.queue
   ), counted AS (
-    INSERT INTO bugle.tally (queue, move, n) SELECT queue, 15, count(*) FROM gone GROUP BY queue
+    INSERT INTO bugle.tally (queue, move, n) SELECT queue, 16, count(*) FROM gone GROUP BY queue
   )
   SELECT count(*) INTO changed FROM gone;
 END $$;

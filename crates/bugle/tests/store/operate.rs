@@ -78,6 +78,18 @@ async fn jobs_can_be_listed_and_shown() {
 }
 
 #[tokio::test]
+async fn an_ended_job_shows_who_ended_it_and_what_came_of_it() {
+    let f = Fixture::new().await;
+    let id = f.enqueue(1).await[0];
+    let look = f.claim(1).await;
+    f.queue.ack(&receipts(&look.jobs), &[look.token]).await.unwrap();
+    f.execute("UPDATE bugle.history SET worker = 'ann', result = '{\"sent\": 1}'").await;
+    let shown = f.bugle.show_job(id).await.unwrap().unwrap();
+    assert_eq!((shown.ended_by.as_deref(), shown.worker.as_deref()), (Some("ann"), None));
+    assert_eq!(shown.result, Some(serde_json::json!({"sent": 1})));
+}
+
+#[tokio::test]
 async fn a_list_has_every_state_and_the_newest_of_many() {
     let f = Fixture::new().await;
     let list = async |state, most| {

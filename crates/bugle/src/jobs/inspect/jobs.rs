@@ -65,6 +65,10 @@ pub struct JobDetail {
     pub claimed_at: Option<DateTime<Utc>>,
     /// Until when.
     pub lease_until: Option<DateTime<Utc>>,
+    /// Who ended it, when it is done and that was written down.
+    pub ended_by: Option<String>,
+    /// What its handler returned.
+    pub result: Option<serde_json::Value>,
     /// The attempts that failed.
     pub failures: Vec<FailedAttempt>,
 }
@@ -79,6 +83,8 @@ struct DetailRow {
     worker: Option<String>,
     claimed_at: Option<DateTime<Utc>>,
     lease_until: Option<DateTime<Utc>>,
+    ended_by: Option<String>,
+    result: Option<serde_json::Value>,
 }
 
 /// One attempt that did not end well.
@@ -143,6 +149,8 @@ impl Bugle {
             worker: found.worker,
             claimed_at: found.claimed_at,
             lease_until: found.lease_until,
+            ended_by: found.ended_by,
+            result: found.result,
             failures,
         };
         Ok(Some((job, found.x)))
