@@ -176,6 +176,8 @@ BEGIN
     SELECT * INTO c FROM bugle.cursor k WHERE k.queue = j.queue ORDER BY k.gen DESC LIMIT 1;
     was := CASE WHEN bugle.is_passed(c, j.lane, j.x, j.id) THEN 'leased' ELSE 'ready' END;
     DELETE FROM bugle.job h WHERE h.queue = j.queue AND h.lane = j.lane AND h.x = j.x AND h.id = j.id;
+    -- A quick look whose snapshot is older than this transaction must not hand it out: a new generation refuses it.
+    INSERT INTO bugle.cursor (queue, gen, px, pid, pend, claimed, paused) VALUES (c.queue, c.gen + 1, c.px, c.pid, c.pend, c.claimed, c.paused);
     PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.extra, j.payload, was);
     IF was = 'leased' THEN   -- the worker that runs it must learn of it
       PERFORM bugle.ring_control_under_lock();

@@ -35,6 +35,9 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::DemoWorker(args) => demo::worker::run(args, &global).await,
         Command::Work(args) => work::run(args, &global).await,
         Command::Bench(bench::Command::Part) => bench::part::run().await, // its parent tells it where
+        Command::Bench(bench::Command::Contender(args)) => {
+            bench::contender::run(&args, global.allow_unsafe_database, output).await
+        }
         // Short ones.
         Command::Enqueue(args) => {
             let input = enqueue::Input::read(&args)?; // what is wrong with it needs no database to be told

@@ -26,6 +26,7 @@ statements!(
     list_namespaces,
     declare_queue,
     look,
+    quick_look,
     bodies,
     renew,
     ack,

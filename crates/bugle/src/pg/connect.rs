@@ -70,6 +70,24 @@ pub(crate) async fn one(options: &PgConnectOptions) -> Result<PgConnection, Erro
     Ok(connection)
 }
 
+/// A connection of our own for claims alone: its plans are pinned (`migrations/core/0004_claim.sql` says why), and its commits need not be durable.
+/// The settings go with the request to connect: a SET could end up with somebody else behind a pooler. `false`: they did not take effect.
+pub(crate) async fn pinned(options: &PgConnectOptions) -> Result<(PgConnection, bool), Error> {
+    let pins = ["seqscan", "bitmapscan", "hashjoin", "mergejoin"].map(|way| (format!("enable_{way}"), "off"));
+    let settings = [("synchronous_commit", "off"), ("plan_cache_mode", "force_generic_plan")];
+    let pinned = options.clone().options(pins).options(settings);
+    match one(&pinned).await {
+        Ok(mut connection) => {
+            let are_set = sqlx::query_scalar(include_str!("are_pinned.sql")).fetch_one(&mut connection).await;
+            let are_set = are_set.map_err(Error::connecting)?;
+            Ok((connection, are_set))
+        }
+        // A pooler that does not know what to do with them.
+        Err(Error::NoConnection(sqlx::Error::Database(_))) => Ok((one(options).await?, false)),
+        Err(error) => Err(error),
+    }
+}
+
 async fn use_read_committed(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query(include_str!("read_committed.sql")).execute(connection).await.map(drop)
 }

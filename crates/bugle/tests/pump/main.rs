@@ -45,4 +45,5 @@ mod idle;
 mod intentions;
 mod modes;
 mod pause;
+mod quick;
 mod timers;
