@@ -217,6 +217,28 @@ BEGIN
   RETURN was;
 END $$;
 
+-- Who holds jobs of a queue, and how many are left of them; of the 10,000 leases that end first.
+CREATE FUNCTION bugle.holders(p_queue int)
+RETURNS TABLE (worker text, leases bigint, jobs bigint, since timestamptz, until timestamptz, alive boolean) LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+  this_moment timestamptz := clock_timestamp();
+BEGIN
+  RETURN QUERY
+  SELECT l.worker, count(*), sum(j.n)::bigint, min(l.claimed_at), min(l.until), bool_or(l.until > this_moment)
+  FROM (
+    SELECT * FROM bugle.lease e
+    WHERE e.queue = p_queue
+    ORDER BY e.until LIMIT 10000
+  ) l
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS n FROM bugle.jobs_of(ROW(l.*)::bugle.lease)
+  ) j
+  GROUP BY l.worker
+  ORDER BY l.worker;
+END $$;
+
 -- How many jobs go before the ready one (p_lane, p_x, p_id), counted up to p_most.
 CREATE FUNCTION bugle.ahead_of(p_queue int, p_lane smallint, p_x bigint, p_id bigint, p_most bigint) RETURNS bigint LANGUAGE plpgsql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$

@@ -52,7 +52,7 @@ async fn a_redrive_shows_what_it_would_do_and_does_it_when_told() {
         .iter()
         .map(|g| (g["code"].clone(), g["jobs"].clone()))
         .collect();
-    assert_eq!(groups, [(json!("exit_3"), json!(1)), (json!("exit_65"), json!(2))]);
+    assert_eq!(groups, [(json!("exit_65"), json!(2)), (json!("exit_3"), json!(1))]);
     assert_eq!(dead(&site), 4, "nothing was done");
     let table = site.run(&["dead", "redrive", "--queue", "q", "-o", "table"]).stdout;
     assert!(table.contains("3 would be redriven: add --yes"), "{table}");

@@ -119,6 +119,16 @@ async fn many_are_changed_in_steps_that_each_end() {
     assert_eq!(f.counts().await, "ready 2500");
 }
 
+#[tokio::test]
+async fn two_who_redrive_at_once_make_each_job_ready_once() {
+    let f = Fixture::new().await;
+    bury(&f, &f.bugle, &f.queue, "k", "x", 2_200).await;
+    let any = DeadFilter::default();
+    let (one, other) = tokio::join!(redriven(&f, &any), redriven(&f, &any));
+    assert_eq!(one + other, 2_200);
+    assert_eq!(f.counts().await, "ready 2200");
+}
+
 /// A stranger looks at one of them in a transaction that stays open.
 #[tokio::test]
 async fn a_step_does_not_wait_for_a_stranger() {

@@ -123,7 +123,8 @@ async fn preview(
         progress.inc(read.unsigned_abs());
     }
     progress.finish_and_clear();
-    let groups: Vec<DeadGroup> = groups.into_values().collect();
+    let mut groups: Vec<DeadGroup> = groups.into_values().collect();
+    groups.sort_by_key(|group| std::cmp::Reverse(group.jobs)); // the worst first
     let jobs = groups.iter().map(|group| group.jobs).sum();
     if output.is_json() {
         output.json(&json!({ "act": act.name(), "done": false, "jobs": jobs, "groups": groups }))?;
