@@ -1,6 +1,6 @@
 //! The look of a single ask is one statement whose snapshot is older than the queue's lock. What others decide in between must hold.
 
-use crate::fixture::{HOUR, Place, SOON};
+use crate::fixture::{HOUR, Place, SOON, until};
 use bugle::jobs::Look;
 use sqlx::PgConnection;
 use std::time::Duration;
@@ -49,9 +49,14 @@ impl Halfway {
         Self { place, ids, gate, look }
     }
 
+    /// Lets the look go on.
+    async fn open(&mut self) {
+        sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut self.gate).await.unwrap();
+    }
+
     /// What the look brought after all.
     async fn go_on(mut self) -> Vec<i64> {
-        sqlx::query("SELECT pg_advisory_unlock_all()").execute(&mut self.gate).await.unwrap();
+        self.open().await;
         let look = tokio::time::timeout(SOON, self.look).await.unwrap().unwrap();
         look.jobs.iter().map(|job| job.id.0).collect()
     }
@@ -74,6 +79,19 @@ async fn what_is_cancelled_in_between_never_starts() {
     let was = halfway.place.outside.cancel_job(bugle::JobId(ids[0])).await.unwrap();
     assert_eq!(was, Some(bugle::jobs::State::Ready));
     assert_eq!(halfway.go_on().await, ids[1..]);
+}
+
+#[tokio::test]
+async fn a_pause_in_between_holds() {
+    let mut halfway = Halfway::new().await;
+    let ids = halfway.ids.clone();
+    assert!(halfway.place.outside.pause("q").await.unwrap());
+    halfway.open().await;
+    until("the node sleeps", async || halfway.place.seats().await == (1, 0)).await;
+    assert_eq!(halfway.place.one::<i64>("SELECT claimed FROM bugle.newest_cursor").await, 0);
+    assert!(!halfway.look.is_finished());
+    assert!(halfway.place.outside.resume("q").await.unwrap());
+    assert_eq!(halfway.go_on().await, ids);
 }
 
 /// Which of the two ways a look goes must not matter to whom it serves.
