@@ -10,6 +10,7 @@ mod operate;
 mod operate_dead;
 mod operate_pause;
 mod operate_why;
+mod plans;
 mod promises;
 mod server;
 mod settle;
