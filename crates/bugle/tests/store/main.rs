@@ -12,6 +12,7 @@ mod operate_pause;
 mod operate_why;
 mod plans;
 mod promises;
+mod restore;
 mod server;
 mod settle;
 mod state_machine;
