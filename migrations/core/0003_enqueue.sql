@@ -228,40 +228,30 @@ BEGIN
   RETURN coalesce(ids, '{}');
 END $$;
 
--- Enqueues jobs of several callers with one statement, none of them with a key, and returns their ids in the order of the jobs. What is
--- refused here is refused for all of them: the caller tries each alone then.
-CREATE FUNCTION bugle.enqueue_fused(
-  p_namespace text, p_queue text[], p_kind text[], p_payload jsonb[], p_due timestamptz[], p_delay interval[], p_priority int[], p_max_attempts int[]
-) RETURNS bigint[] LANGUAGE plpgsql AS $$
+-- Enqueues jobs of several callers for one queue with one statement, none of them with a key, and returns their ids in the order of the jobs.
+-- What is refused here is refused for all of them: the caller tries each alone then, and learns why.
+CREATE FUNCTION bugle.enqueue_fused(p_namespace text, p_queue text, p_kind text[], p_payload jsonb[], p_priority int[], p_max_attempts int[])
+RETURNS bigint[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  names text[] := ARRAY(SELECT DISTINCT unnest(p_queue));
-  numbers int[] := '{}';
-  ids bigint[] := ARRAY(SELECT nextval('bugle.job_id') FROM generate_series(1, cardinality(p_queue)));
-  due timestamptz[] := array_fill(NULL::timestamptz, ARRAY[cardinality(p_queue)]);
+  number int;
+  ids bigint[];
 BEGIN
-  PERFORM bugle.check_job(u.kind, u.payload, u.priority, u.max_attempts, NULL)
-  FROM unnest(p_kind, p_payload, p_priority, p_max_attempts) AS u (kind, payload, priority, max_attempts);
-  FOR i IN 1..cardinality(names) LOOP
-    numbers := numbers || bugle.declare_queue(names[i], p_namespace);
-  END LOOP;
-  FOR i IN 1..cardinality(p_queue) LOOP
-    IF p_due[i] IS NOT NULL OR p_delay[i] IS NOT NULL THEN
-      due[i] := bugle.due_time(p_due[i], p_delay[i]);
-    END IF;
-  END LOOP;
-  WITH jobs AS MATERIALIZED (
-    SELECT q.number, u.*
-    FROM unnest(p_queue, p_kind, p_payload, p_priority, p_max_attempts, due, ids) AS u (queue, kind, payload, priority, max_attempts, due_at, id)
-    JOIN unnest(names, numbers) AS q (name, number) ON q.name = u.queue
-  ), ready AS (
-    INSERT INTO bugle.job (queue, lane, id, max_attempts, kind, payload)
-    SELECT number, priority, id, max_attempts, kind, payload FROM jobs WHERE due_at IS NULL ORDER BY id
-  ), scheduled AS (
-    INSERT INTO bugle.due (queue, lane, attempt, due_at, id, max_attempts, kind, payload)
-    SELECT number, priority, 0, due_at, id, max_attempts, kind, payload FROM jobs WHERE due_at IS NOT NULL
-  )
-  INSERT INTO bugle.tally (queue, move, n)
-  SELECT number, CASE WHEN due_at IS NULL THEN 1 ELSE 2 END, count(*) FROM jobs GROUP BY 1, 2;
-  PERFORM bugle.check_bell(number) FROM unnest(numbers) AS number;
+  SELECT q.id INTO number FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace AND q.name = p_queue;
+  IF NOT FOUND THEN
+    number := bugle.declare_queue(p_queue, p_namespace);
+  END IF;
+  WITH i AS (
+    INSERT INTO bugle.job (queue, lane, max_attempts, kind, payload)
+    SELECT number, priority, max_attempts, kind, payload
+    FROM unnest(p_kind, p_payload, p_priority, p_max_attempts) WITH ORDINALITY AS u (kind, payload, priority, max_attempts, ord)
+    WHERE octet_length(payload::text) <= 262144
+    ORDER BY ord
+    RETURNING id
+  ) SELECT array_agg(id ORDER BY id) INTO ids FROM i;
+  IF cardinality(ids) IS DISTINCT FROM cardinality(p_payload) THEN
+    RAISE EXCEPTION 'one of the payloads is longer than 262144 bytes' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  INSERT INTO bugle.tally (queue, move, n) VALUES (number, 1, cardinality(ids));
+  PERFORM bugle.check_bell(number);
   RETURN ids;
 END $$;

@@ -62,8 +62,8 @@ pub(super) struct Checked {
     pub(super) payloads: Vec<Json<Box<RawValue>>>,
     key: Option<Key>,
     key_window: PgInterval,
-    pub(super) due_at: Option<DateTime<Utc>>,
-    pub(super) delay: Option<PgInterval>,
+    due_at: Option<DateTime<Utc>>,
+    delay: Option<PgInterval>,
     pub(super) lane: i32,
     pub(super) max_attempts: i32,
 }
@@ -127,13 +127,13 @@ impl<'b> Enqueue<'b> {
     }
 
     /// Writes the job in a transaction of its own and returns when that has committed. What several callers send at the same time is written
-    /// together (unless it has a key, which may have to wait for somebody else's transaction).
+    /// together (plain jobs, that is: without a key, which may have to wait for somebody else's transaction, and due at once).
     ///
     /// Dropping the future does not take the job back.
     pub async fn send(self) -> Result<JobId, Error> {
         let bugle = self.bugle;
         let checked = self.check()?;
-        if checked.key.is_none() {
+        if checked.is_plain() {
             return bugle.fuse().write(bugle, checked).await;
         }
         let mut connection = bugle.pool().acquire().await.map_err(Error::connecting)?;
@@ -224,6 +224,11 @@ impl EnqueueMany<'_> {
 }
 
 impl Checked {
+    /// May it be written together with others?
+    fn is_plain(&self) -> bool {
+        self.key.is_none() && self.due_at.is_none() && self.delay.is_none()
+    }
+
     pub(super) async fn write_one<'e>(
         self,
         bugle: &Bugle,

@@ -1,8 +1,8 @@
 //! Single enqueues of many callers at once, written together.
 //!
 //! A call that finds a writer free is written at once; those that come while all are busy are written together by the first that is
-//! done. Nobody is held back for company, and everybody is answered after the commit of their own job. Eight callers then wait for
-//! one flush instead of eight.
+//! done, those of one queue with one statement. Nobody is held back for company, and everybody is answered after the commit of their own
+//! job. Eight callers then wait for one flush instead of eight.
 
 use super::JobId;
 use super::enqueue::Checked;
@@ -32,7 +32,7 @@ struct Call {
 }
 
 impl Fuse {
-    /// Writes a job without a key; answered when it has been committed.
+    /// Writes a plain job; answered when it has been committed.
     ///
     /// Whoever drops the future does not learn what became of the job: others are written by the same statement.
     pub(super) async fn write(&self, bugle: &Bugle, job: Checked) -> Result<JobId, Error> {
@@ -51,15 +51,21 @@ impl Fuse {
         answered.await.unwrap_or_else(|_| Err(Error::timed_out()))
     }
 
-    /// The next calls to be written. None: there are none, and the writer is counted as gone from this moment on.
+    /// The next calls to be written, all of one queue. None: there are none, and the writer is counted as gone from this moment on.
     fn take(&self) -> Option<Vec<Call>> {
         let mut waiting = self.lock();
         if waiting.calls.is_empty() {
             waiting.writers -= 1;
             return None;
         }
-        let most = waiting.calls.len().min(FUSED_MAX);
-        Some(waiting.calls.drain(..most).collect())
+        let queue = waiting.calls[0].job.queue.clone();
+        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        for call in waiting.calls.drain(..) {
+            let here = call.job.queue == queue && taken.len() < FUSED_MAX;
+            if here { &mut taken } else { &mut left }.push(call);
+        }
+        waiting.calls = left;
+        Some(taken)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
@@ -149,14 +155,13 @@ impl Writer {
     }
 
     async fn write_fused(&self, connection: &mut PgConnection, calls: &[Call]) -> Result<Vec<JobId>, Error> {
+        let Some(first) = calls.first() else { return Ok(Vec::new()) };
         let jobs = || calls.iter().map(|call| &call.job);
         let ids: Vec<i64> = sqlx::query_scalar(self.bugle.statements().enqueue_fused())
             .bind(self.bugle.namespace().as_str())
-            .bind(jobs().map(|job| job.queue.as_str()).collect::<Vec<_>>())
+            .bind(first.job.queue.as_str())
             .bind(jobs().map(|job| job.kind.as_str()).collect::<Vec<_>>())
             .bind(jobs().filter_map(|job| job.payloads.first().cloned()).collect::<Vec<_>>())
-            .bind(jobs().map(|job| job.due_at).collect::<Vec<_>>())
-            .bind(jobs().map(|job| job.delay).collect::<Vec<_>>())
             .bind(jobs().map(|job| job.lane).collect::<Vec<_>>())
             .bind(jobs().map(|job| job.max_attempts).collect::<Vec<_>>())
             .fetch_one(connection)
