@@ -1,24 +1,26 @@
 //! Single enqueues of many callers at once, written together.
 //!
-//! A call that finds a writer free is written at once; those that come while all are busy are written together by the first that is
-//! done, those of one queue with one statement. Nobody is held back for company, and everybody is answered after the commit of their own
+//! A call that finds nobody writing for its queue is written at once; those that come meanwhile are written together, with one statement,
+//! when that is done. Nobody is held back for company, and everybody is answered after the commit of their own
 //! job. Eight callers then wait for one flush instead of eight.
 
 use super::JobId;
 use super::enqueue::Checked;
+use crate::name::QueueName;
 use crate::{Bugle, Error, Outcome, crash};
 use sqlx::PgConnection;
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// While one waits for its flush, another collects.
-const WRITERS: usize = 2;
+/// Writers of one queue at a time.
+const WRITERS: usize = 1;
 /// Most jobs of one statement: what a small machine writes in some milliseconds.
 const FUSED_MAX: usize = 500;
 
-/// The calls that wait for a writer.
+/// The calls that wait for a writer, queue by queue. A queue is here while somebody writes for it.
 #[derive(Default)]
-pub(crate) struct Fuse(Mutex<Waiting>);
+pub(crate) struct Fuse(Mutex<HashMap<QueueName, Waiting>>);
 
 #[derive(Default)]
 struct Waiting {
@@ -38,44 +40,51 @@ impl Fuse {
     pub(super) async fn write(&self, bugle: &Bugle, job: Checked) -> Result<JobId, Error> {
         let (answer, answered) = oneshot::channel();
         let begin = {
-            let mut waiting = self.lock();
+            let mut queues = self.lock();
+            let waiting = queues.entry(job.queue.clone()).or_default();
+            let queue = (waiting.writers < WRITERS).then(|| job.queue.clone());
+            waiting.writers += usize::from(queue.is_some());
             waiting.calls.push(Call { job, answer });
-            let begin = waiting.writers < WRITERS;
-            waiting.writers += usize::from(begin);
-            begin
+            queue
         };
-        if begin {
-            tokio::spawn(Writer { bugle: bugle.clone(), ended: false }.run());
+        if let Some(queue) = begin {
+            tokio::spawn(Writer { bugle: bugle.clone(), queue, ended: false }.run());
         }
         // A writer that is gone without an answer went with its runtime, perhaps after it had sent the statement.
         answered.await.unwrap_or_else(|_| Err(Error::timed_out()))
     }
 
-    /// The next calls to be written, all of one queue. None: there are none, and the writer is counted as gone from this moment on.
-    fn take(&self) -> Option<Vec<Call>> {
-        let mut waiting = self.lock();
-        if waiting.calls.is_empty() {
-            waiting.writers -= 1;
+    /// The next calls to be written. None: there are none, and the writer is counted as gone from this moment on.
+    fn take(&self, queue: &QueueName) -> Option<Vec<Call>> {
+        let mut queues = self.lock();
+        let calls = queues.get_mut(queue).map(|waiting| &mut waiting.calls).filter(|calls| !calls.is_empty());
+        let Some(calls) = calls else {
+            leave(&mut queues, queue);
             return None;
-        }
-        let queue = waiting.calls[0].job.queue.clone();
-        let (mut taken, mut left) = (Vec::new(), Vec::new());
-        for call in waiting.calls.drain(..) {
-            let here = call.job.queue == queue && taken.len() < FUSED_MAX;
-            if here { &mut taken } else { &mut left }.push(call);
-        }
-        waiting.calls = left;
-        Some(taken)
+        };
+        let most = calls.len().min(FUSED_MAX);
+        Some(calls.drain(..most).collect())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<QueueName, Waiting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Writes what waits until nothing does.
+/// One writer less.
+fn leave(queues: &mut HashMap<QueueName, Waiting>, queue: &QueueName) {
+    if let Some(waiting) = queues.get_mut(queue) {
+        waiting.writers -= 1;
+        if waiting.writers == 0 && waiting.calls.is_empty() {
+            queues.remove(queue);
+        }
+    }
+}
+
+/// Writes what waits for one queue until nothing does.
 struct Writer {
     bugle: Bugle,
+    queue: QueueName,
     ended: bool,
 }
 
@@ -83,7 +92,7 @@ impl Drop for Writer {
     /// One that panics: the next call starts another.
     fn drop(&mut self) {
         if !self.ended {
-            self.bugle.fuse().lock().writers -= 1;
+            leave(&mut self.bugle.fuse().lock(), &self.queue);
         }
     }
 }
@@ -91,7 +100,7 @@ impl Drop for Writer {
 impl Writer {
     async fn run(mut self) {
         let mut connection = None;
-        while let Some(calls) = self.bugle.fuse().take() {
+        while let Some(calls) = self.bugle.fuse().take(&self.queue) {
             if connection.is_none() {
                 match self.bugle.pool().acquire().await.map_err(Error::connecting) {
                     Ok(acquired) => connection = Some(acquired),
@@ -106,6 +115,8 @@ impl Writer {
             {
                 connection = None; // perhaps it is the connection that is broken
             }
+            // Those who were just answered and have more to write get in first: without it they would find nobody, one by one.
+            tokio::task::yield_now().await;
         }
         self.ended = true;
     }
@@ -121,8 +132,8 @@ impl Writer {
         match self.write_fused(connection, &calls).await {
             Ok(ids) => {
                 crash::point("enqueue.after_commit");
+                self.bugle.wake_local_by_name(&self.queue);
                 for (call, id) in calls.into_iter().zip(ids) {
-                    self.bugle.wake_local_by_name(&call.job.queue);
                     let _ = call.answer.send(Ok(id)); // whoever asked may be gone
                 }
                 true
@@ -143,23 +154,21 @@ impl Writer {
     }
 
     async fn write_alone(&self, connection: &mut PgConnection, call: Call) -> bool {
-        let queue = call.job.queue.clone();
         let answer = call.job.write_one(&self.bugle, &mut *connection).await;
         crash::point("enqueue.after_commit");
         let well = answer.is_ok();
         if well {
-            self.bugle.wake_local_by_name(&queue);
+            self.bugle.wake_local_by_name(&self.queue);
         }
         let _ = call.answer.send(answer);
         well
     }
 
     async fn write_fused(&self, connection: &mut PgConnection, calls: &[Call]) -> Result<Vec<JobId>, Error> {
-        let Some(first) = calls.first() else { return Ok(Vec::new()) };
         let jobs = || calls.iter().map(|call| &call.job);
         let ids: Vec<i64> = sqlx::query_scalar(self.bugle.statements().enqueue_fused())
             .bind(self.bugle.namespace().as_str())
-            .bind(first.job.queue.as_str())
+            .bind(self.queue.as_str())
             .bind(jobs().map(|job| job.kind.as_str()).collect::<Vec<_>>())
             .bind(jobs().filter_map(|job| job.payloads.first().cloned()).collect::<Vec<_>>())
             .bind(jobs().map(|job| job.lane).collect::<Vec<_>>())
