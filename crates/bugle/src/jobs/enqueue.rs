@@ -1,6 +1,6 @@
 //! Writing jobs: on the handle's own pool, or inside a transaction of the caller.
 
-use super::{Job, JobId, Priority};
+use super::{Backoff, Job, JobId, Priority};
 use crate::limits::{ATTEMPTS_MAX, DURATION_MAX, ENQUEUE_JOBS_MAX, PAYLOAD_BYTES_MAX};
 use crate::name::{Key, Kind, QueueName};
 use crate::{Bugle, Error, crash};
@@ -53,6 +53,7 @@ pub struct Enqueue<'b> {
     delay: Option<Duration>,
     priority: Priority,
     max_attempts: u16,
+    extra: Result<Option<Box<RawValue>>, Error>,
 }
 
 /// What [`Enqueue`] collected, every part of it checked.
@@ -67,6 +68,7 @@ struct Checked<'b> {
     delay: Option<PgInterval>,
     lane: i32,
     max_attempts: i32,
+    extra: Option<Json<Box<RawValue>>>,
 }
 
 impl<'b> Enqueue<'b> {
@@ -82,6 +84,7 @@ impl<'b> Enqueue<'b> {
             delay: None,
             priority: Priority::default(),
             max_attempts: 5,
+            extra: Ok(None),
         }
     }
 
@@ -127,6 +130,17 @@ impl<'b> Enqueue<'b> {
         self
     }
 
+    /// A retry rule of the job's own instead of the worker's. A table also says how many attempts there are, and how long the first one
+    /// waits unless a delay or due time is given.
+    pub fn retry(mut self, rule: &Backoff) -> Self {
+        self.max_attempts = rule.attempts().unwrap_or(self.max_attempts);
+        if self.delay.is_none() && self.due_at.is_none() && !rule.first().is_zero() {
+            self.delay = Some(rule.first());
+        }
+        self.extra = rule.to_extra().map(Some);
+        self
+    }
+
     /// Writes the job in a transaction of its own and returns when that has committed.
     pub async fn send(self) -> Result<JobId, Error> {
         let checked = self.check()?;
@@ -163,6 +177,7 @@ impl<'b> Enqueue<'b> {
             delay: self.delay.map(|d| interval("delay", d)).transpose()?,
             lane: self.priority.lane(),
             max_attempts: i32::from(self.max_attempts),
+            extra: self.extra?.map(Json),
         })
     }
 }
@@ -228,6 +243,7 @@ impl Checked<'_> {
             .bind(self.key_window)
             .bind(self.max_attempts)
             .bind(self.bugle.namespace().as_str())
+            .bind(self.extra)
             .fetch_one(executor)
             .await
             .map_err(Error::executing)

@@ -21,7 +21,8 @@ impl Job for Add {
 }
 
 fn quick(f: &Fixture) -> Worker {
-    let backoff = Backoff { base: Duration::from_millis(1), max: Duration::from_millis(5), jitter: 0.0 };
+    let backoff =
+        Backoff::Exponential { base: Duration::from_millis(1), max: Duration::from_millis(5), jitter: 0.0 };
     f.bugle.worker("q").backoff(backoff).name("w")
 }
 
@@ -156,7 +157,7 @@ async fn a_handler_is_told_when_its_lease_is_lost_and_reports_nothing() {
     f.bugle.enqueue(&Add { n: 0 }).send().await.unwrap();
     let first = starts.recv().await.unwrap();
     f.execute("UPDATE bugle.lease SET until = clock_timestamp()").await;
-    first.lost.cancelled().await;
+    first.stop.cancelled().await;
     let second = starts.recv().await.unwrap();
     assert_eq!((second.id, second.attempt), (first.id, 2));
     settled(&f, "done 1").await;
