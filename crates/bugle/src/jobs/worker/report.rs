@@ -71,11 +71,8 @@ impl Report {
             }
             Fate::Failed(failure) => {
                 let will_retry = failure.retry_in.is_some() && attempt < ctx.max_attempts;
-                if will_retry {
-                    counters.failed.one()
-                } else {
-                    counters.dead.one()
-                }
+                let ended = if will_retry { &counters.failed } else { &counters.dead };
+                ended.one();
                 if failure.code == "panic" {
                     counters.panics.one();
                 }

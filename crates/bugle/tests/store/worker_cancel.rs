@@ -1,0 +1,91 @@
+//! Cancelling a job that a worker on another node runs.
+use crate::fixture::Fixture;
+use crate::work::{Add, quick, settled, soon, start};
+use bugle::jobs::State;
+use bugle::{Bugle, Ctx, JobId, Options, Worker};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc};
+
+/// Cancels from another node, and tells control.
+async fn cancel(f: &Fixture, node: &Bugle, id: JobId) -> Option<State> {
+    let was = node.cancel_job(id).await.unwrap();
+    f.execute("SELECT bugle.ring_control()").await;
+    was
+}
+
+/// A worker with one slot whose handlers end when told to.
+fn waiting(worker: Worker) -> (Worker, mpsc::UnboundedReceiver<Ctx>, Arc<Semaphore>) {
+    let (started, starts) = mpsc::unbounded_channel();
+    let go = Arc::new(Semaphore::new(0));
+    let worker = worker.concurrency(1).handle({
+        let go = go.clone();
+        move |_: Add, ctx: Ctx| {
+            started.send(ctx).unwrap();
+            let go = go.clone();
+            async move { go.acquire().await.unwrap().forget() }
+        }
+    });
+    (worker, starts, go)
+}
+
+async fn is_stopped_within_a_second(f: &Fixture, bugle: &Bugle) {
+    let other = f.db.bugle().await.unwrap();
+    let (worker, mut starts, go) = waiting(bugle.worker("q"));
+    let counters = worker.counters();
+    let (stop, running) = start(worker);
+    let id = f.bugle.enqueue(&Add { n: 0 }).send().await.unwrap();
+    let ctx = soon(starts.recv()).await.unwrap();
+    assert_eq!(cancel(f, &other, id).await, Some(State::Leased));
+    let stopped = tokio::time::timeout(Duration::from_secs(1), ctx.stop.cancelled()).await;
+    assert!(stopped.is_ok(), "the handler was not told within a second");
+    f.bugle.enqueue(&Add { n: 1 }).send().await.unwrap();
+    let next = soon(starts.recv()).await.unwrap();
+    assert!(next.id != id && !next.stop.is_cancelled(), "its slot is free");
+    go.add_permits(1);
+    settled(f, "done 1, cancelled 1").await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let add = counters.kind("add");
+    assert_eq!((add.cancelled.get(), add.done.get(), add.lost.get()), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn a_job_cancelled_on_another_node_is_stopped_within_a_second() {
+    let f = Fixture::new().await;
+    is_stopped_within_a_second(&f, &f.bugle).await;
+}
+
+#[tokio::test]
+async fn a_node_without_listen_hears_of_it_as_well() {
+    let f = Fixture::new().await;
+    let mut options = Options { schema: f.bugle.schema().clone(), ..Options::default() };
+    options.wake.listen = false;
+    let deaf = Bugle::new(f.db.pool().clone(), options).await.unwrap();
+    is_stopped_within_a_second(&f, &deaf).await;
+}
+
+#[tokio::test]
+async fn a_cancel_and_an_end_at_the_same_time_are_one_of_both() {
+    let f = Fixture::new().await;
+    let other = f.db.bugle().await.unwrap();
+    let (worker, mut starts, go) = waiting(quick(&f));
+    let (stop, running) = start(worker);
+    let mut cancelled = 0;
+    for n in 0..40 {
+        let id = f.bugle.enqueue(&Add { n }).send().await.unwrap();
+        soon(starts.recv()).await.unwrap();
+        go.add_permits(1);
+        cancelled += usize::from(cancel(&f, &other, id).await.is_some());
+        // A handler that was stopped before its permit leaves it behind.
+        let wanted = match (n + 1 - cancelled, cancelled) {
+            (done, 0) => format!("done {done}"),
+            (0, cancelled) => format!("cancelled {cancelled}"),
+            (done, cancelled) => format!("done {done}, cancelled {cancelled}"),
+        };
+        settled(&f, &wanted).await;
+        go.forget_permits(1);
+    }
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
