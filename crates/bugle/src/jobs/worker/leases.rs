@@ -14,6 +14,8 @@ pub(super) struct Leases {
     open: Mutex<HashMap<i64, Lease>>,
     /// There may be something to renew.
     opened: Notify,
+    /// See [`Leases::take_over`].
+    over: Mutex<Vec<i64>>,
     /// Changes with every claim.
     claims: watch::Sender<()>,
 }
@@ -61,19 +63,36 @@ impl Leases {
         })
     }
 
-    /// Notes that jobs were settled, or, with `sure` false, that nobody knows.
-    pub(super) fn settle(&self, receipts: &[Receipt], sure: bool) {
+    /// Notes that jobs were settled by a statement that `closed` these leases too; or, with `sure` false, that nobody knows.
+    pub(super) fn settle(&self, receipts: &[Receipt], closed: &[i64], sure: bool) {
+        let mut over = Vec::new();
         self.with(|map| {
             for receipt in receipts {
                 if let Some(lease) = map.get_mut(&receipt.token()) {
                     lease.open.remove(receipt);
                     lease.doubtful |= !sure;
                     if lease.open.is_empty() {
+                        if !lease.doubtful && !closed.contains(&receipt.token()) {
+                            over.push(receipt.token());
+                        }
                         map.remove(&receipt.token());
                     }
                 }
             }
         });
+        if !over.is_empty() {
+            self.over.lock().unwrap_or_else(PoisonError::into_inner).extend(over);
+        }
+    }
+
+    /// The claims of which nothing is left and that nobody has closed: their last jobs were settled by several statements at once.
+    pub(super) fn take_over(&self) -> Vec<i64> {
+        std::mem::take(&mut *self.over.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Are there such claims?
+    pub(super) fn has_over(&self) -> bool {
+        !self.over.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Changes with every claim.
@@ -167,15 +186,27 @@ mod tests {
         let leases = Leases::default();
         let jobs = claim(&leases, 3);
         assert!(leases.closed_by(&jobs[..2]).is_empty());
-        leases.settle(&jobs[..2], true);
+        leases.settle(&jobs[..2], &[], true);
         assert_eq!(leases.closed_by(&jobs[2..]), [7]);
+    }
+
+    #[test]
+    fn a_claim_whose_last_jobs_two_statements_settle_at_once_is_closed_by_the_next() {
+        let leases = Leases::default();
+        let jobs = claim(&leases, 2);
+        let closed = [leases.closed_by(&jobs[..1]), leases.closed_by(&jobs[1..])];
+        assert!(closed.concat().is_empty(), "either of them may fail");
+        leases.settle(&jobs[..1], &[], true);
+        assert!(leases.take_over().is_empty());
+        leases.settle(&jobs[1..], &[], true);
+        assert_eq!(leases.take_over(), [7]);
     }
 
     #[test]
     fn a_claim_in_doubt_is_left_to_end_by_itself() {
         let leases = Leases::default();
         let jobs = claim(&leases, 2);
-        leases.settle(&jobs[..1], false);
+        leases.settle(&jobs[..1], &[], false);
         assert!(leases.closed_by(&jobs[1..]).is_empty());
         assert!(leases.tokens().is_empty(), "nor renewed");
     }
@@ -185,7 +216,7 @@ mod tests {
         let leases = Leases::default();
         let jobs = claim(&leases, 3);
         let stops: Vec<_> = leases.with(|map| jobs.iter().map(|job| map[&7].open[job].clone()).collect());
-        leases.settle(&jobs[..1], true);
+        leases.settle(&jobs[..1], &[], true);
         leases.stop_gone(&jobs, &[jobs[2].id()]);
         assert_eq!(
             stops.iter().map(CancellationToken::is_cancelled).collect::<Vec<_>>(),

@@ -3,7 +3,8 @@
 //! ```text
 //! run:     an intention for the free slots → what a look brought → one task per job
 //! handler: the job's kind → your code, with its arguments (ctx) → a verdict
-//! settle:  what the tasks report, in batches → ack / fail / snooze / release
+//! inbox:   what the tasks report; frees their slots
+//! settle:  those reports, in batches → ack / fail / snooze / release
 //! leases:  which claims are open; renews them all with one statement
 //! control: who cancelled what? → stops handlers
 //! ```
@@ -12,6 +13,7 @@ mod control;
 mod counters;
 mod ctx;
 mod handler;
+mod inbox;
 mod leases;
 mod report;
 mod run;

@@ -1,27 +1,27 @@
 //! Telling the database what became of the jobs, in batches: whatever was reported while the last batch was under way is the next.
 
 use super::counters::Counters;
+use super::inbox::Inbox;
 use super::leases::Leases;
 use super::report::{Fate, Report};
-use super::run::Slots;
 use crate::jobs::settle::Desk;
 use crate::jobs::{Failure, Queue, Receipt};
 use crate::pg::connect;
 use crate::{Error, Outcome};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use sqlx::PgConnection;
 use sqlx::types::Json;
-use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// Most jobs in one statement.
 const BATCH: usize = 500;
-/// More jobs than this that wait to be settled free no more slots.
-const PENDING_MAX: usize = 4 * BATCH;
-/// A job that ended as fast as this is one of many, as a rule: let the others of its claim end before it is settled.
-const SHORT: Duration = Duration::from_millis(1);
+/// So many statements at once: the next one is at work while PostgreSQL flushes the first.
+const AT_ONCE: usize = 2;
+/// But one alone for fewer jobs than this.
+const WORTH_ANOTHER: usize = 100;
 /// How long after the last batch the connection is kept.
 const KEEP: Duration = Duration::from_secs(1);
 /// How long a statement may take to be answered.
@@ -32,85 +32,25 @@ const TRY_FOR: Duration = Duration::from_mins(1);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Settles what is reported until every sender is gone.
-pub(super) async fn run(mut settler: Settler, mut inbox: Inbox) {
+pub(super) async fn run(settler: Settler, mut inbox: Inbox) {
+    let mut under_way = FuturesUnordered::new();
+    let mut idle = Idle::default();
     loop {
-        while inbox.pending.is_empty() {
-            if inbox.is_closed {
-                return;
-            }
-            match settler.keeps() {
-                Some(time) if tokio::time::timeout(time, inbox.fill()).await.is_err() => settler.own = None,
-                Some(_) => {}
-                None => inbox.fill().await,
-            }
+        if under_way.is_empty() && (!inbox.is_empty() || settler.leases.has_over()) {
+            under_way.push(settler.settle_all(inbox.take(BATCH), idle.take()));
         }
-        let batch = inbox.take();
-        let mut settled = pin!(settler.settle_all(batch));
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut settled => break,
-                () = inbox.fill(), if !inbox.is_closed => {}
-            }
+        while under_way.len() < AT_ONCE && inbox.len() >= WORTH_ANOTHER {
+            under_way.push(settler.settle_all(inbox.take(BATCH), idle.take()));
         }
-    }
-}
-
-/// What was reported and is not settled yet. Receiving a report frees its job's slot: the next claim does not wait for the settlement.
-pub(super) struct Inbox {
-    reports: mpsc::UnboundedReceiver<Report>,
-    is_closed: bool,
-    pending: Vec<Report>,
-    /// Slots of jobs that have ended.
-    free: usize,
-    slots: Weak<Slots>,
-}
-
-impl Inbox {
-    pub(super) fn new(reports: mpsc::UnboundedReceiver<Report>, slots: &Arc<Slots>) -> Self {
-        Self { reports, is_closed: false, pending: Vec::new(), free: 0, slots: Arc::downgrade(slots) }
-    }
-
-    /// Waits for reports. May be cancelled.
-    async fn fill(&mut self) {
-        let mut received = self.reports.recv_many(&mut self.pending, BATCH).await;
-        self.is_closed = received == 0;
-        while received > 0 {
-            self.free += received;
-            // A slot freed alone would be a claim of one job, and an ack of one. No slot is freed in here, so this comes to an end.
-            if self.pending.last().is_none_or(|last| last.ran > SHORT) {
-                break;
-            }
-            tokio::task::yield_now().await;
-            received = self.receive_ready();
-        }
-        self.free_slots();
-    }
-
-    fn receive_ready(&mut self) -> usize {
-        let before = self.pending.len();
-        while let Ok(report) = self.reports.try_recv() {
-            self.pending.push(report);
-        }
-        self.pending.len() - before
-    }
-
-    /// The next batch.
-    fn take(&mut self) -> Vec<Report> {
-        let later = self.pending.split_off(self.pending.len().min(BATCH));
-        let batch = std::mem::replace(&mut self.pending, later);
-        self.free_slots();
-        batch
-    }
-
-    fn free_slots(&mut self) {
-        if self.free == 0 || self.pending.len() > PENDING_MAX {
+        if under_way.is_empty() && inbox.is_closed() {
             return;
         }
-        if let Some(slots) = self.slots.upgrade() {
-            slots.add(u32::try_from(self.free).unwrap_or(u32::MAX));
+        tokio::select! {
+            biased;
+            Some(lent) = under_way.next() => idle.put(lent),
+            () = inbox.fill(), if !inbox.is_closed() => {}
+            () = idle.over(), if under_way.is_empty() => idle = Idle::default(),
         }
-        self.free = 0;
     }
 }
 
@@ -182,43 +122,87 @@ impl Part {
     }
 }
 
+/// Connections that are kept while work flows: one of the pool is asked first whether it lives, and has plans to make anew.
+#[derive(Default)]
+struct Idle {
+    connections: Vec<PgConnection>,
+    /// When the last one was used.
+    used: Option<Instant>,
+}
+
+impl Idle {
+    fn take(&mut self) -> Lent {
+        let flows = self.used.is_some_and(|used| used.elapsed() < KEEP);
+        Lent { own: self.connections.pop(), flows }
+    }
+
+    fn put(&mut self, lent: Lent) {
+        self.connections.extend(lent.own);
+        self.used = Some(Instant::now());
+    }
+
+    /// Waits until none was used for a while.
+    async fn over(&self) {
+        match self.used {
+            Some(used) if !self.connections.is_empty() => tokio::time::sleep_until(used + KEEP).await,
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+/// A connection for one batch, made when work flows, from the pool when it trickles. One that breaks is not used again.
+struct Lent {
+    own: Option<PgConnection>,
+    flows: bool,
+}
+
 pub(super) struct Settler {
     queue: Queue,
     leases: Arc<Leases>,
     counters: Arc<Counters>,
-    /// A connection of its own, while work flows: one of the pool is asked first whether it lives, and has plans to make anew.
-    own: Option<PgConnection>,
-    last_used: Option<Instant>,
 }
 
 impl Settler {
     pub(super) fn new(queue: Queue, leases: Arc<Leases>, counters: Arc<Counters>) -> Self {
-        Self { queue, leases, counters, own: None, last_used: None }
+        Self { queue, leases, counters }
     }
 
-    /// How long to keep the connection, if there is one.
-    fn keeps(&self) -> Option<Duration> {
-        self.own.is_some().then_some(KEEP)
-    }
-
-    async fn settle_all(&mut self, batch: Vec<Report>) {
+    async fn settle_all(&self, batch: Vec<Report>, mut lent: Lent) -> Lent {
         let (parts, gone) = Part::divide(batch);
-        self.leases.settle(&gone, true);
+        self.leases.settle(&gone, &[], true);
+        if parts.is_empty() {
+            self.close_leases(&mut lent).await;
+        }
         for part in parts {
-            self.settle(&part).await;
+            self.settle(&part, &mut lent).await;
+        }
+        lent
+    }
+
+    /// Closes leases of which nothing is left, when no statement does it in passing. If it fails they end by themselves.
+    async fn close_leases(&self, lent: &mut Lent) {
+        let over = self.leases.take_over();
+        if !over.is_empty()
+            && let Err(error) = self.send(&Part::Done(Vec::new(), None), &over, lent).await
+        {
+            tracing::debug!(%error, leases = over.len(), "leases of which nothing is left were not closed");
         }
     }
 
     /// Runs one settling statement until it is answered. Trying again is safe: a receipt works once.
-    async fn settle(&mut self, part: &Part) {
+    async fn settle(&self, part: &Part, lent: &mut Lent) {
         let receipts = part.receipts();
         let jobs = receipts.len();
+        let over = self.leases.take_over();
         let begun = Instant::now();
         let mut doubtful = false;
         for attempt in 1_u32.. {
-            // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
-            let closed = if doubtful { Vec::new() } else { self.leases.closed_by(&receipts) };
-            let answer = tokio::time::timeout(ANSWER_WITHIN, self.send(part, &closed)).await;
+            let mut closed = over.clone();
+            if !doubtful {
+                // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
+                closed.extend(self.leases.closed_by(&receipts));
+            }
+            let answer = tokio::time::timeout(ANSWER_WITHIN, self.send(part, &closed, lent)).await;
             match answer.unwrap_or_else(|_| Err(Error::timed_out())) {
                 Ok(ended) => {
                     self.counters.settlements.one();
@@ -228,12 +212,12 @@ impl Settler {
                             "jobs were lost or cancelled before they were settled"
                         );
                     }
-                    return self.leases.settle(&receipts, !doubtful);
+                    return self.leases.settle(&receipts, &closed, !doubtful);
                 }
                 Err(error) if begun.elapsed() > TRY_FOR => {
                     self.counters.unsettled.add(u64::try_from(jobs).unwrap_or(u64::MAX));
                     tracing::error!(%error, attempt, jobs, "jobs could not be settled: they will run again when their leases end");
-                    return self.leases.settle(&receipts, false);
+                    return self.leases.settle(&receipts, &[], false);
                 }
                 Err(error) => {
                     doubtful |= error.outcome() == Outcome::Unknown;
@@ -246,18 +230,16 @@ impl Settler {
         }
     }
 
-    /// On its own connection when work flows, on one of the pool when it trickles. One that breaks is not used again.
-    async fn send(&mut self, part: &Part, closed: &[i64]) -> Result<usize, Error> {
-        let now = Instant::now();
-        let flows = self.last_used.replace(now).is_some_and(|last| now - last < KEEP);
-        let Some(mut own) = (match self.own.take() {
-            None if flows => Some(connect::one(&self.queue.bugle.pool().connect_options()).await?),
+    async fn send(&self, part: &Part, closed: &[i64], lent: &mut Lent) -> Result<usize, Error> {
+        let own = match lent.own.take() {
+            None if lent.flows => Some(connect::one(&self.queue.bugle.pool().connect_options()).await?),
             own => own,
-        }) else {
+        };
+        let Some(mut own) = own else {
             return part.send(self.queue.desk(&mut *self.queue.connection().await?), closed).await;
         };
         let ended = part.send(self.queue.desk(&mut own), closed).await?;
-        self.own = Some(own);
+        lent.own = Some(own);
         Ok(ended)
     }
 }
