@@ -182,3 +182,8 @@ impl Worker {
         Ok(())
     }
 }
+
+/// The page's code is compiled with the tests of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../../docs/jobs.md")]
+struct JobsPage;
