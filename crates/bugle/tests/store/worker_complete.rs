@@ -150,3 +150,32 @@ async fn a_job_completed_in_an_open_transaction_is_not_handed_out_when_its_lease
     running.await.unwrap().unwrap();
     assert_eq!(effects(&f).await, [1]);
 }
+
+#[tokio::test]
+async fn a_handler_that_has_completed_its_job_is_not_stopped_as_if_somebody_had_cancelled_it() {
+    let f = Fixture::new().await;
+    let (told, mut hears) = mpsc::unbounded_channel();
+    let worker =
+        quick(&f).share(Ledger::new(&f).await).handle(move |_: Add, ledger: Shared<Ledger>, ctx: Ctx| {
+            let told = told.clone();
+            async move {
+                let mut tx = ledger.work(&ctx).await;
+                ctx.complete_in(&mut tx).await.unwrap();
+                tx.commit().await.unwrap();
+                told.send("committed").unwrap();
+                ctx.stop.cancelled().await; // the job is gone, and the worker noticed
+                tokio::task::yield_now().await;
+                told.send("ended").unwrap();
+            }
+        });
+    let counters = worker.counters();
+    let (stop, running) = start(worker);
+    f.bugle.enqueue(&Add { n: 0 }).send().await.unwrap();
+    assert_eq!(soon(hears.recv()).await, Some("committed"));
+    f.execute("SELECT bugle.ring_control()").await;
+    assert_eq!(soon(hears.recv()).await, Some("ended"));
+    settled(&f, "done 1").await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!((counters.kind("add").done.get(), counters.kind("add").cancelled.get()), (1, 0));
+}

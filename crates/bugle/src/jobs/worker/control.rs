@@ -2,12 +2,13 @@
 
 use super::leases::Leases;
 use crate::jobs::Queue;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// How long a claim may have been under way when it arrives: what was cancelled meanwhile must be asked for again.
-const CLAIM_WITHIN: Duration = Duration::from_secs(10);
+/// A claim that was under way when control was heard may bring a job that was cancelled just then. Looks of a queue follow one another, so
+/// it is the next claim to arrive, or the one after it when that one was waiting to be started.
+const CLAIMS_BEHIND: u32 = 2;
 /// Before a question that was not answered is asked again.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -20,7 +21,7 @@ pub(super) async fn watch(
     stop: &CancellationToken,
 ) {
     let mut claims = leases.claims();
-    let mut heard: Option<Instant> = None;
+    let mut behind = 0_u32;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -28,12 +29,11 @@ pub(super) async fn watch(
                 if changed.is_err() {
                     return; // the engine has stopped
                 }
-                heard = Some(Instant::now());
+                behind = CLAIMS_BEHIND;
             }
-            // Only while it matters: at any other time a claim wakes nobody here.
-            Ok(()) = claims.changed(), if heard.is_some_and(|at| at.elapsed() < CLAIM_WITHIN) => {}
+            // At any other time a claim wakes nobody here.
+            Ok(()) = claims.changed(), if behind > 0 => behind -= 1,
         }
-        claims.mark_unchanged();
         ask(&queue, leases, stop).await;
     }
 }

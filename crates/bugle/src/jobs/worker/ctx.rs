@@ -116,6 +116,14 @@ impl Ctx {
         self.scope.queue.ack_in(tx, self.receipt, result).await
     }
 
+    /// Waits until the job is not ours any more. One that the handler has ended itself is not ours either, and the handler may go on.
+    pub(super) async fn stopped(&self) {
+        self.stop.cancelled().await;
+        if self.is_completed() {
+            std::future::pending().await
+        }
+    }
+
     /// Was the job ended in a transaction of the handler's, committed or not?
     pub(super) fn is_completed(&self) -> bool {
         self.completed.load(Ordering::Acquire)

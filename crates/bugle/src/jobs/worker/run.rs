@@ -171,7 +171,7 @@ impl Crew {
         let end = tokio::select! {
             biased; // the handler first: most end at once, and nothing need be set up for the others
             verdict = known.run(job, &ctx) => End::Verdict(verdict),
-            () = ctx.stop.cancelled() => if lost.is_cancelled() { End::Lost } else { End::Cancelled },
+            () = ctx.stopped() => if lost.is_cancelled() { End::Lost } else { End::Cancelled },
             () = self.interrupt.cancelled() => End::Verdict(Verdict::Release),
             time = up(timeout) => End::TimeUp(time),
         };

@@ -20,8 +20,9 @@ use tokio::time::Instant;
 const BATCH: usize = 500;
 /// So many statements at once: the next one is at work while PostgreSQL flushes the first.
 const AT_ONCE: usize = 2;
-/// But one alone for fewer jobs than this.
+/// But one alone for fewer jobs than this, unless it takes long: it may wait for a row that somebody has locked.
 const WORTH_ANOTHER: usize = 100;
+const LONG: Duration = Duration::from_millis(50);
 /// How long after the last batch the connection is kept.
 const KEEP: Duration = Duration::from_secs(1);
 /// How long a statement may take to be answered.
@@ -35,12 +36,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 pub(super) async fn run(settler: Settler, mut inbox: Inbox) {
     let mut under_way = FuturesUnordered::new();
     let mut idle = Idle::default();
+    let mut begun = Instant::now();
     loop {
-        if under_way.is_empty() && (!inbox.is_empty() || settler.leases.has_over()) {
+        let worth = if begun.elapsed() > LONG { 1 } else { WORTH_ANOTHER };
+        while (under_way.is_empty() && (!inbox.is_empty() || settler.leases.has_over()))
+            || (under_way.len() < AT_ONCE && inbox.len() >= worth)
+        {
             under_way.push(settler.settle_all(inbox.take(BATCH), idle.take()));
-        }
-        while under_way.len() < AT_ONCE && inbox.len() >= WORTH_ANOTHER {
-            under_way.push(settler.settle_all(inbox.take(BATCH), idle.take()));
+            begun = Instant::now();
         }
         if under_way.is_empty() && inbox.is_closed() {
             return;
