@@ -3,6 +3,8 @@ use crate::fixture::Fixture;
 use crate::work::{Add, quick, settled, soon, start};
 use bugle::jobs::State;
 use bugle::{Bugle, Ctx, JobId, Options, Worker};
+use bugle_testkit::proxy::{Direction, Fault, Proxy};
+use sqlx::postgres::PgPoolOptions;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
@@ -88,4 +90,48 @@ async fn a_cancel_and_an_end_at_the_same_time_are_one_of_both() {
     }
     stop.cancel();
     running.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_job_cancelled_while_its_claim_is_on_the_way_is_stopped_when_it_arrives() {
+    let f = Fixture::new().await;
+    let direct = f.db.connect_options();
+    let server = tokio::net::lookup_host((direct.get_host(), direct.get_port())).await.unwrap().next();
+    let proxy = Proxy::start(server.unwrap()).await.unwrap();
+    let pool = PgPoolOptions::new().connect_with(proxy.rewrite(direct)).await.unwrap();
+    let options = Options {
+        schema: f.bugle.schema().clone(),
+        listener: Some(direct.clone()), // hears of the cancelling before the claim is answered
+        ..Options::default()
+    };
+    let far = Bugle::new(pool, options).await.unwrap();
+    let (worker, mut starts, go) = waiting(far.worker("q"));
+    let counters = worker.counters();
+    let (stop, running) = start(worker);
+    f.bugle.enqueue(&Add { n: 0 }).send().await.unwrap();
+    soon(starts.recv()).await.unwrap();
+    go.add_permits(1);
+    settled(&f, "done 1").await;
+
+    let stall = proxy.set(Fault::stall(Direction::ToClient));
+    let id = f.bugle.enqueue(&Add { n: 1 }).send().await.unwrap();
+    settled(&f, "leased 1, done 1").await;
+    let controls = || far.node().unwrap().counters().controls.get();
+    let before = controls();
+    assert_eq!(cancel(&f, &f.bugle, id).await, Some(State::Leased));
+    let heard = async {
+        while controls() == before {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    soon(heard).await;
+    assert!(starts.try_recv().is_err(), "not even started");
+    stall.lift();
+    let ctx = soon(starts.recv()).await.unwrap();
+    assert_eq!(ctx.id, id);
+    soon(ctx.stop.cancelled()).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!((counters.kind("add").cancelled.get(), counters.kind("add").done.get()), (1, 1));
+    far.close().await;
 }
