@@ -110,12 +110,12 @@ async fn a_job_cancelled_while_its_claim_is_on_the_way_is_stopped_when_it_arrive
     let (stop, running) = start(worker);
     f.bugle.enqueue(&Add { n: 0 }).send().await.unwrap();
     soon(starts.recv()).await.unwrap();
-    go.add_permits(1);
-    settled(&f, "done 1").await;
 
-    let stall = proxy.set(Fault::stall(Direction::ToClient));
+    // Its only slot is taken: it looks for nothing until the first job ends, and then it hears no answer.
     let id = f.bugle.enqueue(&Add { n: 1 }).send().await.unwrap();
-    settled(&f, "leased 1, done 1").await;
+    let stall = proxy.set(Fault::stall(Direction::ToClient));
+    go.add_permits(1);
+    settled(&f, "leased 2").await;
     let controls = || far.node().unwrap().counters().controls.get();
     let before = controls();
     assert_eq!(cancel(&f, &f.bugle, id).await, Some(State::Leased));

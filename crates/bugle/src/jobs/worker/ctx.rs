@@ -120,7 +120,7 @@ impl Ctx {
     pub(super) async fn stopped(&self) {
         self.stop.cancelled().await;
         if self.is_completed() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -3,15 +3,12 @@
 use super::report::Report;
 use super::run::Slots;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// More jobs than this that wait to be settled free no more slots.
 const PENDING_MAX: usize = 2_000;
 /// Most reports received at once.
 const RECEIVE_MAX: usize = 1_000;
-/// A job that ended as fast as this is one of many, as a rule: let the others of its claim end before it is settled.
-const SHORT: Duration = Duration::from_millis(1);
 
 /// What was reported and is not settled yet. Receiving a report frees its job's slot: the next claim does not wait for the settlement.
 pub(super) struct Inbox {
@@ -28,29 +25,12 @@ impl Inbox {
         Self { reports, closed: false, pending: Vec::new(), free: 0, slots: Arc::downgrade(slots) }
     }
 
-    /// Waits for reports. May be cancelled.
+    /// Waits for reports, and takes all that are there: a burst frees its slots together. May be cancelled.
     pub(super) async fn fill(&mut self) {
-        self.free_slots(); // of reports received by a call that was cancelled
-        let mut received = self.reports.recv_many(&mut self.pending, RECEIVE_MAX).await;
+        let received = self.reports.recv_many(&mut self.pending, RECEIVE_MAX).await;
         self.closed = received == 0;
-        while received > 0 {
-            self.free += received;
-            // A slot freed alone would be a claim of one job, and an ack of one. No slot is freed in here, so this comes to an end.
-            if self.pending.last().is_none_or(|last| last.ran > SHORT) {
-                break;
-            }
-            tokio::task::yield_now().await;
-            received = self.receive_ready();
-        }
+        self.free += received;
         self.free_slots();
-    }
-
-    fn receive_ready(&mut self) -> usize {
-        let before = self.pending.len();
-        while let Ok(report) = self.reports.try_recv() {
-            self.pending.push(report);
-        }
-        self.pending.len() - before
     }
 
     /// The next batch, at most so many.
