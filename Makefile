@@ -31,10 +31,10 @@ chaos: ## The large model, the long form of the fault matrix and of the stress t
 	@BUGLE_CHAOS_SECONDS=$(or $(FOR),60) BUGLE_STRESS_SECONDS=$(or $(FOR),60) scripts/suites long
 
 .PHONY: bench
-bench: ## Measure, and print figures; bugle bench NAME --help tells how (some 28 minutes, --quick forms there)
+bench: ## Measure, and print figures; bugle bench NAME --help tells how (some 50 minutes, --quick forms there)
 	@scripts/setup
 	cargo build --release --package bugle-cli
-	@for name in storage wake latency due idle succession; do \
+	@for name in floor jobs backlog hold crash wake latency due idle succession; do \
 		echo "bench $$name"; target/release/bugle bench $$name --ephemeral || exit; echo; \
 	done
 

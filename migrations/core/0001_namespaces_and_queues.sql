@@ -41,7 +41,11 @@ RETURN ('x' || left(encode(sha256('bugle.sweep'::bytea), 'hex'), 8))::bit(32)::i
 CREATE FUNCTION bugle.declare_namespace(p_name text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO bugle.namespace (name) VALUES (p_name) ON CONFLICT (name) DO NOTHING;
-  RETURN FOUND;
+  IF FOUND THEN
+    PERFORM bugle.ring_control();
+    RETURN true;
+  END IF;
+  RETURN false;
 END $$;
 
 -- The number of a queue; NULL when there is none of that name.

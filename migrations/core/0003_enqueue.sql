@@ -233,3 +233,31 @@ BEGIN
   END IF;
   RETURN coalesce(ids, '{}');
 END $$;
+
+-- Enqueues jobs of several callers for one queue with one statement, none of them with a key, and returns their ids in the order of the jobs.
+-- What is refused here is refused for all of them: the caller tries each alone then, and learns why.
+CREATE FUNCTION bugle.enqueue_fused(p_namespace text, p_queue text, p_kind text[], p_payload jsonb[], p_priority int[], p_max_attempts int[])
+RETURNS bigint[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  number int;
+  ids bigint[];
+BEGIN
+  SELECT q.id INTO number FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace AND q.name = p_queue;
+  IF NOT FOUND THEN
+    number := bugle.declare_queue(p_queue, p_namespace);
+  END IF;
+  WITH i AS (
+    INSERT INTO bugle.job (queue, lane, max_attempts, kind, payload)
+    SELECT number, priority, max_attempts, kind, payload
+    FROM unnest(p_kind, p_payload, p_priority, p_max_attempts) WITH ORDINALITY AS u (kind, payload, priority, max_attempts, ord)
+    WHERE octet_length(payload::text) <= 262144
+    ORDER BY ord
+    RETURNING id
+  ) SELECT array_agg(id ORDER BY id) INTO ids FROM i;
+  IF cardinality(ids) IS DISTINCT FROM cardinality(p_payload) THEN
+    RAISE EXCEPTION 'one of the payloads is longer than 262144 bytes' USING ERRCODE = 'invalid_parameter_value';
+  END IF;
+  INSERT INTO bugle.tally (queue, move, n) VALUES (number, 1, cardinality(ids));
+  PERFORM bugle.check_bell(number);
+  RETURN ids;
+END $$;

@@ -290,7 +290,7 @@ BEGIN
     due := c.due;
     expiry := c.expiry;
     IF c.paused THEN
-      due := NULL;   -- it can wait
+      NULL;   -- it can wait; but who asks must know of it, or the look after the pause would search behind it
     ELSIF due <= moment THEN
       moved := bugle.move_due(p_queue[i], p_due_from[i], greatest(p_n[i], 100)) > 0;
       SELECT d.due_at INTO due FROM bugle.due d WHERE d.queue = p_queue[i] AND d.due_at >= p_due_from[i] ORDER BY d.due_at LIMIT 1;
@@ -307,7 +307,7 @@ BEGIN
     END IF;
     ask := i;
     got := most - room;
-    again_us := bugle.until_next(least(due, expiry), moment, moved);
+    again_us := bugle.until_next(CASE WHEN c.paused THEN expiry ELSE least(due, expiry) END, moment, moved);
     claimed_at := moment;
     next_due := due;
     next_expiry := expiry;

@@ -114,8 +114,8 @@ BEGIN
     -- Leased jobs become ready, as if released.
     INSERT INTO bugle.tally (queue, move, n)
     SELECT q.id, 7, leased FROM bugle.queue_count WHERE queue = q.id AND leased <> 0;
-    INSERT INTO bugle.cursor (queue, gen, claimed)
-    SELECT queue, gen + 1, claimed FROM bugle.newest_cursor WHERE queue = q.id;
+    INSERT INTO bugle.cursor (queue, gen, claimed, paused)
+    SELECT queue, gen + 1, claimed, paused FROM bugle.newest_cursor WHERE queue = q.id;
     DELETE FROM bugle.lease WHERE queue = q.id;
     WITH gone AS (DELETE FROM bugle.job WHERE queue = q.id RETURNING *)
     INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload)

@@ -1,7 +1,7 @@
 //! What may be typed.
 
 use crate::commands::{
-    bench, completions, config, demo, doctor, enqueue, job, migrate, namespace, queue, wake, work,
+    bench, completions, config, dead, demo, doctor, enqueue, job, migrate, namespace, queue, wake, work,
 };
 use crate::output::Output;
 use bugle::name::{NamespaceName, SchemaName};
@@ -13,7 +13,8 @@ Examples:
   bugle demo                                            see it work: a live view, workers that you may kill
   bugle enqueue mail send_receipt '{\"order\": 42}'       write a job, print its id
   bugle work --queue mail --exec ./send-receipt         run a command for each job
-  bugle job ls --state dead                             what went wrong?
+  bugle job why 42                                      what does it wait for?
+  bugle dead ls                                         what went wrong?
   bugle doctor                                          is the database fit for it?
 
 Where the data is:
@@ -97,12 +98,15 @@ pub(crate) enum Command {
     Demo(demo::Args),
     Enqueue(enqueue::Args),
     Work(work::Args),
-    /// Look at jobs; try them again or cancel them
+    /// Look at jobs, ask why they wait, try them again or cancel them
     #[command(subcommand)]
     Job(job::Command),
-    /// Look at queues, and set how their waiters are woken
+    /// Look at queues, pause and resume them, and set how their waiters are woken
     #[command(subcommand)]
     Queue(queue::Command),
+    /// Look at jobs that are out of attempts; make many of them ready again, or delete them
+    #[command(subcommand)]
+    Dead(dead::Command),
     /// See who sleeps, who is rung for, and what becomes due next
     #[command(subcommand)]
     Wake(wake::Command),

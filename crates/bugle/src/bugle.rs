@@ -1,8 +1,8 @@
 //! The handle that everything starts from.
 
 use crate::Error;
-use crate::jobs::Statements;
 use crate::jobs::inspect::same_cluster;
+use crate::jobs::{Fuse, Statements};
 use crate::name::{NamespaceName, QueueName, SchemaName};
 use crate::pg::connect;
 use crate::pg::migrate::{CORE, Policy};
@@ -39,6 +39,7 @@ struct Inner {
     options: Options,
     statements: Arc<Statements>,
     wake: OnceLock<Wake>,
+    fuse: Fuse,
 }
 
 impl Bugle {
@@ -52,7 +53,15 @@ impl Bugle {
     pub async fn new(pool: PgPool, options: Options) -> Result<Self, Error> {
         CORE.ensure(&pool, &options.schema, options.migrate).await?;
         let statements = Arc::new(Statements::new(&options.schema));
-        let bugle = Self { inner: Arc::new(Inner { pool, options, statements, wake: OnceLock::new() }) };
+        let bugle = Self {
+            inner: Arc::new(Inner {
+                pool,
+                options,
+                statements,
+                wake: OnceLock::new(),
+                fuse: Fuse::default(),
+            }),
+        };
         bugle.check_cluster().await?;
         bugle.check_namespace().await?;
         Ok(bugle)
@@ -78,6 +87,10 @@ impl Bugle {
 
     pub(crate) fn statements(&self) -> &Statements {
         &self.inner.statements
+    }
+
+    pub(crate) fn fuse(&self) -> &Fuse {
+        &self.inner.fuse
     }
 
     /// The wake engine of this handle and its clones, started when it is first needed.

@@ -113,6 +113,20 @@ impl Error {
         }
     }
 
+    /// The same for another caller whose write went the same way.
+    pub(crate) fn again(&self) -> Self {
+        let copy = |error: &sqlx::Error| sqlx::Error::Io(std::io::Error::other(error.to_string()));
+        match self {
+            Self::Refused { message, hint, code } => {
+                Self::Refused { message: message.clone(), hint: hint.clone(), code: code.clone() }
+            }
+            Self::NoConnection(error) => Self::NoConnection(copy(error)),
+            Self::Unknown(error) => Self::Unknown(copy(error)),
+            Self::Answer(error) => Self::Answer(copy(error)),
+            other => Self::Bug(other.to_string()),
+        }
+    }
+
     fn refused(answer: &dyn DatabaseError) -> Self {
         let hint = answer.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::hint);
         Self::Refused {

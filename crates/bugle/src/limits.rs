@@ -17,6 +17,8 @@ pub const ENQUEUE_JOBS_MAX: usize = 10_000;
 pub const ATTEMPTS_MAX: u16 = 1_000;
 /// Most jobs in one claim.
 pub const CLAIM_JOBS_MAX: u32 = 1_000;
+/// Dead jobs read in one step of a redrive or a purge: a transaction of some milliseconds.
+pub const DEAD_STEP_JOBS: i32 = 1_000;
 /// Shortest lease: below it a renewal could not arrive in time.
 pub const LEASE_MILLISECONDS_MIN: u64 = 100;
 /// Longest lease.

@@ -28,7 +28,9 @@ Examples:
   bugle enqueue mail send_receipt - < receipt.json
   bugle enqueue mail send_receipt '{\"order\": 42}' --key order-42     the same key again writes nothing
   bugle enqueue mail remind --delay 24h --priority low
-  bugle enqueue import row --file rows.jsonl                         one job a line: all of them, or none")]
+  bugle enqueue mail remind --at 2030-01-31T09:00:00+01:00
+  bugle enqueue import row --file rows.jsonl                         one job a line: all of them, or none
+  jq -c '.[]' orders.json | bugle enqueue import row --file -        the same from a pipe")]
 pub(crate) struct Args {
     /// The queue; made when it is not there
     #[arg(value_parser = QueueName::parse)]
@@ -42,15 +44,18 @@ pub(crate) struct Args {
     /// Not before this long from now, such as 30s or 1h30m
     #[arg(long, value_name = "TIME", value_parser = span::parse, allow_hyphen_values = true, conflicts_with = "due_at")]
     delay: Option<Duration>,
-    /// Not before this moment, such as 2030-01-31T09:00:00Z
-    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    /// Not before this moment, such as 2030-01-31T09:00:00Z; at once when it is past
+    #[arg(long, visible_alias = "at", value_name = "MOMENT", value_parser = moment)]
     due_at: Option<DateTime<Utc>>,
     /// Which jobs it goes before
     #[arg(long, value_enum, default_value_t = Lane::Normal)]
     priority: Lane,
-    /// Same key, same job: for 24 hours a second one is not written, and the first one's id is printed
+    /// Same key, same job: within the window a second one is not written, and the first one's id is printed
     #[arg(long, value_parser = Key::parse, conflicts_with = "file")]
     key: Option<Key>,
+    /// How long the key stands for this job, also after its end [default: 24h]
+    #[arg(long, value_name = "TIME", value_parser = span::parse, requires = "key", allow_hyphen_values = true)]
+    key_window: Option<Duration>,
     /// How often it is tried before it is dead
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=i64::from(ATTEMPTS_MAX)))]
     max_attempts: u16,
@@ -142,6 +147,9 @@ async fn one(args: &Args, bugle: &Bugle, payload: Box<RawValue>) -> Result<JobId
     }
     if let Some(key) = &args.key {
         job = job.key(key.as_str());
+    }
+    if let Some(window) = args.key_window {
+        job = job.key_window(window);
     }
     Ok(job.send().await?)
 }

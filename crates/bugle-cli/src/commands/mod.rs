@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod dead;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
@@ -34,6 +35,9 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         Command::DemoWorker(args) => demo::worker::run(args, &global).await,
         Command::Work(args) => work::run(args, &global).await,
         Command::Bench(bench::Command::Part) => bench::part::run().await, // its parent tells it where
+        Command::Bench(bench::Command::Contender(args)) => {
+            bench::contender::run(&args, global.allow_unsafe_database, output).await
+        }
         // Short ones.
         Command::Enqueue(args) => {
             let input = enqueue::Input::read(&args)?; // what is wrong with it needs no database to be told
@@ -47,6 +51,9 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
         }
         Command::Queue(command) => {
             on_place(&global, async |place| queue::run(&command, place, output).await).await
+        }
+        Command::Dead(command) => {
+            on_place(&global, async |place| dead::run(&command, place, output).await).await
         }
         Command::Wake(wake::Command::Status) => {
             on_place(&global, async |place| wake::status(&global, place, output).await).await

@@ -38,6 +38,7 @@ struct QueueRow {
     namespace: String,
     queue: String,
     mode: String,
+    paused: bool,
     bucket: i32,
     sentinel: Option<String>,
     reserves: i64,
@@ -115,7 +116,7 @@ fn queues(rows: &[QueueRow], output: Output) -> Table {
         table.row([
             row.namespace.clone(),
             row.queue.clone(),
-            row.mode.clone(),
+            if row.paused { format!("{}, PAUSED", row.mode) } else { row.mode.clone() },
             row.bucket.to_string(),
             row.sentinel.clone().unwrap_or_else(|| "-".to_owned()),
             row.reserves.to_string(),

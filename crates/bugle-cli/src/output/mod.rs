@@ -6,6 +6,7 @@ mod time;
 pub(crate) use table::{Align, Table, clean};
 
 use crate::args::Format;
+use crate::span;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -71,6 +72,15 @@ impl Output {
     /// A moment: how long ago on a terminal, in full elsewhere.
     pub(crate) fn moment(self, at: DateTime<Utc>) -> String {
         if self.terminal { time::relative(at, Utc::now()) } else { time::full(at) }
+    }
+
+    /// Since when: how long on a terminal, in full elsewhere.
+    pub(crate) fn since_or_dash(self, at: Option<DateTime<Utc>>) -> String {
+        match at {
+            None => "-".to_owned(),
+            Some(at) if self.terminal => span::short((Utc::now() - at).to_std().unwrap_or_default()),
+            Some(at) => time::full(at),
+        }
     }
 
     /// A moment that may not have come.

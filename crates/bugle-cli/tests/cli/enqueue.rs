@@ -49,6 +49,23 @@ async fn the_same_key_is_the_same_job() {
 }
 
 #[tokio::test]
+async fn a_key_stands_for_its_job_as_long_as_its_window() {
+    let site = Site::new().await;
+    let enqueue =
+        |window| site.json(&["enqueue", "q", "k", "1", "--key", "a", "--key-window", window])["id"].clone();
+    let first = enqueue("1ms");
+    assert_ne!(enqueue("1h"), first, "the window was over");
+    assert_eq!(enqueue("1h"), enqueue("1h"));
+    let ran = site.run(&["enqueue", "q", "k", "1", "--key", "a", "--key-window", "0s"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("key_window"), "{}", ran.stderr);
+    let ran = site.run(&["enqueue", "q", "k", "1", "--key-window", "1h"]);
+    assert_eq!(ran.code, 1, "a window without a key");
+    let at = site.json(&["enqueue", "q", "k", "--at", "2100-01-31T09:00:00Z"])["id"].to_string();
+    assert_eq!(site.json(&["job", "show", &at])["due_at"], json!("2100-01-31T09:00:00Z"));
+}
+
+#[tokio::test]
 async fn a_file_is_written_whole_or_not_at_all() {
     let site = Site::new().await;
     let lines = "{\"n\": 7}\n".repeat(2_500);

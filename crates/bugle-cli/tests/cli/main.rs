@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // clippy sees no test in a helper
 
 mod bench;
+mod dead;
 mod doctor;
 mod embedded;
 mod enqueue;
@@ -11,7 +12,9 @@ mod input;
 mod jobs;
 mod migrate;
 mod namespaces;
+mod queues;
 mod wake;
+mod why;
 mod work;
 
 use bugle_testkit::postgres::TestDb;

@@ -42,6 +42,16 @@ async fn the_status_is_shown_to_a_role_that_may_only_read() {
     let (_, tail) = site.db.url().split_once('@').unwrap();
     let url = format!("postgres://{role}:secret@{tail}");
     let ran = site.run(&["wake", "status", "--database-url", &url]);
+    for command in [
+        &["queue", "ls"][..],
+        &["queue", "show", "mail"],
+        &["job", "ls"],
+        &["dead", "ls"],
+        &["dead", "purge"],
+    ] {
+        let ran = site.run(&[command, &["--database-url", &url]].concat());
+        assert!([0, 4].contains(&ran.code), "{command:?}: {}", ran.stderr);
+    }
     execute(&site, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(sentinel(&serde_json::from_str(&ran.stdout).unwrap()), "{}", ran.stdout);

@@ -87,6 +87,85 @@ async fn the_job_of_a_killed_worker_runs_elsewhere_and_its_command_ends() {
     eventually("the first one's command is gone", || test_kill_process(command.unwrap()).is_err());
 }
 
+#[tokio::test]
+async fn a_command_that_takes_too_long_is_ended_and_has_failed() {
+    let site = Site::new().await;
+    let dir = tempfile::tempdir().unwrap();
+    let id = site.json(&["enqueue", "q", "k", "1", "--max-attempts", "1"])["id"].to_string();
+    // It is told first, and what it started goes as well though it does not listen.
+    let script = format!(
+        "sh -c 'trap \"\" TERM; echo $$ > {0}/child; sleep 30' & trap 'echo told to end >&2; exit 0' TERM; wait",
+        dir.path().display()
+    );
+    let ran = site.run(&[
+        "work",
+        "--queue",
+        "q",
+        "--until-empty",
+        "--timeout",
+        "500ms",
+        "--exec",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let job = site.json(&["job", "show", &id]);
+    assert_eq!(job["state"], "dead", "{job}");
+    assert_eq!(job["failures"][0]["code"], "timeout");
+    assert_eq!(job["failures"][0]["message"], "timed out after 500ms\ntold to end");
+    let child = pid_in(&dir.path().join("child")).unwrap();
+    eventually("its child is killed", || test_kill_process(child).is_err());
+    let ran = site.run(&["work", "--queue", "q", "--timeout", "0s", "--exec", "true"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("--timeout is 0s"), "{}", ran.stderr);
+}
+
+#[tokio::test]
+async fn a_job_of_another_kind_fails_and_says_so() {
+    let site = Site::new().await;
+    let other = site.json(&["enqueue", "q", "other", "1", "--max-attempts", "1"])["id"].to_string();
+    let ours = site.enqueue("q", "1");
+    let ran = site.run(&[
+        "work",
+        "--queue",
+        "q",
+        "--kind",
+        "test",
+        "--until-empty",
+        "--exec",
+        "sh",
+        "-c",
+        "exit 0",
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(site.state(&ours), "done");
+    let job = site.json(&["job", "show", &other]);
+    assert_eq!((&job["state"], &job["failures"][0]["code"]), (&"dead".into(), &"no_handler".into()));
+    let why = site.json(&["job", "why", &other])["why"].to_string();
+    assert!(why.contains("no worker for kind other"), "{why}");
+}
+
+#[tokio::test]
+async fn a_worker_that_starts_on_a_paused_queue_says_so() {
+    let site = Site::new().await;
+    let id = site.enqueue("q", "1");
+    site.json(&["queue", "pause", "q"]);
+    let worker = site
+        .command(&["work", "--queue", "q", "--until-empty", "--exec", "true"])
+        .stdin(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("it sleeps", || !site.json(&["wake", "status"])["queues"][0]["sentinel"].is_null());
+    site.json(&["queue", "resume", "q"]);
+    let ended = worker.wait_with_output().unwrap();
+    assert!(ended.status.success());
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("paused") && said.contains("bugle queue resume q"), "{said}");
+    assert_eq!(site.state(&id), "done");
+}
+
 fn pid_in(file: &Path) -> Option<Pid> {
     Pid::from_raw(std::fs::read_to_string(file).ok()?.trim().parse().ok()?)
 }

@@ -17,6 +17,14 @@ pub struct Break {
     also: &'static str,
 }
 
+/// A quick look is a statement of its own that knows nothing of a broken `look`: it must leave the claims to it.
+const QUICK_LOOKS_REFUSED: &str = "
+    CREATE FUNCTION bugle.refuse_quick_looks() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+      RETURN CASE WHEN current_query() NOT LIKE '%single ask%' THEN NEW END;
+    END $$;
+    CREATE TRIGGER refuse_quick_looks BEFORE INSERT ON bugle.cursor FOR EACH ROW EXECUTE FUNCTION bugle.refuse_quick_looks()";
+
 /// Settling without the proof of a row and a lease: the job's number is enough.
 pub const ACK_WITHOUT_PROOF: Break = Break {
     name: "ack without the row's key and the lease: a stale worker ends a job that somebody else holds",
@@ -157,7 +165,8 @@ impl Break {
             anyhow::ensure!(broken.matches(&find).count() == 1, "not once in {}: {find}", self.function);
             broken = broken.replace(&find, &put);
         }
-        for sql in [schema.place_in(self.also), broken] {
+        let quick_off = if self.function == "look" { QUICK_LOOKS_REFUSED } else { "" };
+        for sql in [schema.place_in(quick_off), schema.place_in(self.also), broken] {
             sqlx::raw_sql(AssertSqlSafe(sql)).execute(bugle.pool()).await?;
         }
         Ok(())

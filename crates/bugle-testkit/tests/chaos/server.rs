@@ -100,7 +100,8 @@ async fn row_15_a_cut_between_commit_and_its_answer_is_unknown_and_a_key_makes_i
     again_and_again(seconds(4), Duration::from_millis(100), async || {
         let window = nemesis.fault(FaultKind::CutAfterCommit, None).unwrap();
         let statement =
-            ["enqueue(", "enqueue_many(", "COMMIT", ".ack(", ".look(", ".fail(", ".release("][cuts.len() % 7];
+            ["enqueue(", "enqueue_many(", "COMMIT", ".ack(", ".look(", "single ask", ".fail(", ".release("]
+                [cuts.len() % 8];
         let cut = proxy.set(Fault::cut_after_answer(statement).next(1));
         let _ = tokio::time::timeout(Duration::from_millis(300), cut.has_hit(1)).await;
         cut.lift();

@@ -57,17 +57,16 @@ pub struct Enqueue<'b> {
 }
 
 /// What [`Enqueue`] collected, every part of it checked.
-struct Checked<'b> {
-    bugle: &'b Bugle,
-    queue: QueueName,
-    kind: Kind,
-    payloads: Vec<Json<Box<RawValue>>>,
+pub(super) struct Checked {
+    pub(super) queue: QueueName,
+    pub(super) kind: Kind,
+    pub(super) payloads: Vec<Json<Box<RawValue>>>,
     key: Option<Key>,
     key_window: PgInterval,
     due_at: Option<DateTime<Utc>>,
     delay: Option<PgInterval>,
-    lane: i32,
-    max_attempts: i32,
+    pub(super) lane: i32,
+    pub(super) max_attempts: i32,
     extra: Option<Json<Box<RawValue>>>,
 }
 
@@ -141,13 +140,20 @@ impl<'b> Enqueue<'b> {
         self
     }
 
-    /// Writes the job in a transaction of its own and returns when that has committed.
+    /// Writes the job in a transaction of its own and returns when that has committed. What several callers send at the same time is written
+    /// together (plain jobs, that is: without a key, which may have to wait for somebody else's transaction, without a retry rule of their own, and due at once).
+    ///
+    /// Dropping the future does not take the job back.
     pub async fn send(self) -> Result<JobId, Error> {
+        let bugle = self.bugle;
         let checked = self.check()?;
-        let mut connection = checked.bugle.pool().acquire().await.map_err(Error::connecting)?;
+        if checked.is_plain() {
+            return bugle.fuse().write(bugle, checked).await;
+        }
+        let mut connection = bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("enqueue.before_send");
-        let (bugle, queue) = (checked.bugle, checked.queue.clone());
-        let id = checked.write_one(&mut *connection).await?;
+        let queue = checked.queue.clone();
+        let id = checked.write_one(bugle, &mut *connection).await?;
         crash::point("enqueue.after_commit");
         bugle.wake_local_by_name(&queue);
         Ok(id)
@@ -155,10 +161,11 @@ impl<'b> Enqueue<'b> {
 
     /// Writes the job on any executor, such as a transaction of the caller: then it exists when that commits, and only then.
     pub async fn on<'e>(self, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
-        self.check()?.write_one(executor).await
+        let bugle = self.bugle;
+        self.check()?.write_one(bugle, executor).await
     }
 
-    fn check(self) -> Result<Checked<'b>, Error> {
+    fn check(self) -> Result<Checked, Error> {
         if self.max_attempts == 0 || self.max_attempts > ATTEMPTS_MAX {
             return Err(Error::Invalid {
                 what: "max_attempts",
@@ -167,7 +174,6 @@ impl<'b> Enqueue<'b> {
             });
         }
         Ok(Checked {
-            bugle: self.bugle,
             queue: self.queue?,
             kind: self.kind?,
             payloads: self.payloads?.into_iter().map(Json).collect(),
@@ -214,11 +220,12 @@ impl EnqueueMany<'_> {
 
     /// Writes the jobs in a transaction of their own and returns their ids, in order, when that has committed.
     pub async fn send(self) -> Result<Vec<JobId>, Error> {
+        let bugle = self.0.bugle;
         let checked = self.0.check()?;
-        let mut connection = checked.bugle.pool().acquire().await.map_err(Error::connecting)?;
+        let mut connection = bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("enqueue.before_send");
-        let (bugle, queue) = (checked.bugle, checked.queue.clone());
-        let ids = checked.write_many(&mut *connection).await?;
+        let queue = checked.queue.clone();
+        let ids = checked.write_many(bugle, &mut *connection).await?;
         crash::point("enqueue.after_commit");
         bugle.wake_local_by_name(&queue);
         Ok(ids)
@@ -226,13 +233,23 @@ impl EnqueueMany<'_> {
 
     /// Writes the jobs on any executor, such as a transaction of the caller.
     pub async fn on<'e>(self, executor: impl PgExecutor<'e>) -> Result<Vec<JobId>, Error> {
-        self.0.check()?.write_many(executor).await
+        let bugle = self.0.bugle;
+        self.0.check()?.write_many(bugle, executor).await
     }
 }
 
-impl Checked<'_> {
-    async fn write_one<'e>(self, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
-        sqlx::query_scalar(self.bugle.statements().enqueue())
+impl Checked {
+    /// May it be written together with others?
+    fn is_plain(&self) -> bool {
+        self.key.is_none() && self.due_at.is_none() && self.delay.is_none()
+    }
+
+    pub(super) async fn write_one<'e>(
+        self,
+        bugle: &Bugle,
+        executor: impl PgExecutor<'e>,
+    ) -> Result<JobId, Error> {
+        sqlx::query_scalar(bugle.statements().enqueue())
             .bind(self.queue.as_str())
             .bind(self.kind.as_str())
             .bind(self.payloads.into_iter().next())
@@ -242,14 +259,14 @@ impl Checked<'_> {
             .bind(self.key.as_ref().map(Key::as_str))
             .bind(self.key_window)
             .bind(self.max_attempts)
-            .bind(self.bugle.namespace().as_str())
+            .bind(bugle.namespace().as_str())
             .bind(self.extra)
             .fetch_one(executor)
             .await
             .map_err(Error::executing)
     }
 
-    async fn write_many<'e>(self, executor: impl PgExecutor<'e>) -> Result<Vec<JobId>, Error> {
+    async fn write_many<'e>(self, bugle: &Bugle, executor: impl PgExecutor<'e>) -> Result<Vec<JobId>, Error> {
         if self.payloads.len() > ENQUEUE_JOBS_MAX {
             return Err(Error::Invalid {
                 what: "number of jobs",
@@ -257,7 +274,7 @@ impl Checked<'_> {
                 next: "enqueue them in several calls",
             });
         }
-        let ids: Vec<i64> = sqlx::query_scalar(self.bugle.statements().enqueue_many())
+        let ids: Vec<i64> = sqlx::query_scalar(bugle.statements().enqueue_many())
             .bind(self.queue.as_str())
             .bind(self.kind.as_str())
             .bind(self.payloads)
@@ -265,7 +282,7 @@ impl Checked<'_> {
             .bind(self.delay)
             .bind(self.lane)
             .bind(self.max_attempts)
-            .bind(self.bugle.namespace().as_str())
+            .bind(bugle.namespace().as_str())
             .fetch_one(executor)
             .await
             .map_err(Error::executing)?;

@@ -17,6 +17,9 @@ const FULL_SHARE: u32 = 50;
 /// How much earlier than what was seen the next search begins.
 const MARGIN: TimeDelta = TimeDelta::seconds(1);
 
+/// After a look that could not be quick, so many are not tried to be.
+const NOT_QUICK: u32 = 8;
+
 /// What a look is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Hint {
@@ -45,6 +48,14 @@ pub(super) struct Seen {
 struct Known {
     hint: Hint,
     next_full: Instant,
+    /// So many looks are not tried the quick way: what is unusual lasts a while.
+    not_quick: u32,
+}
+
+impl Known {
+    fn new(now: Instant) -> Self {
+        Self { hint: Hint::default(), next_full: now, not_quick: 0 }
+    }
 }
 
 /// What is known of each queue.
@@ -57,6 +68,20 @@ impl Hints {
         known.get(&queue).filter(|known| now < known.next_full).map(|known| known.hint).unwrap_or_default()
     }
 
+    /// Is the next look of a queue worth trying the quick way?
+    pub(super) fn may_be_quick(&self, queue: i32) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = all.get_mut(&queue).filter(|known| known.not_quick > 0) else { return true };
+        known.not_quick -= 1;
+        false
+    }
+
+    pub(super) fn was_quick(&self, queue: i32, quick: bool) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.entry(queue).or_insert_with(|| Known::new(Instant::now()));
+        known.not_quick = if quick { 0 } else { NOT_QUICK };
+    }
+
     /// Notes what a look with `hint` saw that looked at `at` by the database's clock and took from `begun` to `now`.
     pub(super) fn note(
         &self,
@@ -67,7 +92,7 @@ impl Hints {
         (begun, now): (Instant, Instant),
     ) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all.entry(queue).or_insert(Known { hint: Hint::default(), next_full: now });
+        let known = all.entry(queue).or_insert(Known::new(now));
         // What is scheduled from now on is due later than now. A lease ends before those that there are only if it is a shorter one.
         known.hint = Hint {
             due_from: Some(seen.next_due.map_or(at, |due| due.min(at)) - MARGIN),

@@ -44,6 +44,7 @@
 
 mod claim;
 pub mod enqueue;
+mod fuse;
 mod hints;
 pub mod inspect;
 mod job;
@@ -64,5 +65,6 @@ pub use retry::Backoff;
 pub use settle::{Ended, Failure};
 pub use worker::{Ctx, Done, Shared, Verdict, Worker};
 
+pub(crate) use fuse::Fuse;
 pub(crate) use source::JobSource;
 pub(crate) use statements::Statements;

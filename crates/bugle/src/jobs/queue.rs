@@ -46,6 +46,27 @@ impl Bugle {
             .map_err(Error::executing)
             .map(drop)
     }
+
+    /// From the moment that this returns nothing of the queue is handed out; jobs that workers hold go on and are settled as always.
+    /// False when it was paused already.
+    pub async fn pause(&self, queue: &str) -> Result<bool, Error> {
+        self.set_paused(queue, self.statements().pause()).await
+    }
+
+    /// Hands jobs of the queue out again and wakes whoever waits for them, on every node. False when it was not paused.
+    pub async fn resume(&self, queue: &str) -> Result<bool, Error> {
+        self.set_paused(queue, self.statements().resume()).await
+    }
+
+    async fn set_paused(&self, queue: &str, sql: sqlx::SqlStr) -> Result<bool, Error> {
+        let name = QueueName::parse(queue)?;
+        sqlx::query_scalar(sql)
+            .bind(name.as_str())
+            .bind(self.namespace().as_str())
+            .fetch_one(self.pool())
+            .await
+            .map_err(Error::executing)
+    }
 }
 
 impl Queue {

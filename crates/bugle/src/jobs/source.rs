@@ -1,7 +1,7 @@
 //! Jobs as the wake engine sees them: how to look for them, and how to give them back.
 
 use super::hints::Hints;
-use super::look::{self, look};
+use super::look::{self, look, quick_look};
 use super::settle::release;
 use super::{Look, Statements};
 use crate::Error;
@@ -32,7 +32,7 @@ pub(crate) struct JobSource {
     pub(crate) statements: Arc<Statements>,
     /// A connection of the pump's own, kept warm: the pool deals its connections out in turn, each with plans to make anew and asked
     /// first whether it lives, which takes longer than the look.
-    warm: tokio::sync::Mutex<Option<PgConnection>>,
+    warm: tokio::sync::Mutex<Option<(PgConnection, bool)>>,
     /// Looks that found something.
     pub(crate) finds: Arc<AtomicU64>,
     hints: Hints,
@@ -55,12 +55,23 @@ impl JobSource {
             let mut connection = self.pool.acquire().await.map_err(Error::connecting)?;
             return look(&mut connection, &self.statements, asks).await;
         };
-        let mut connection = match warm.take() {
-            Some(connection) => connection,
-            None => connect::one(&self.pool.connect_options()).await?,
+        let (mut connection, is_pinned) = match warm.take() {
+            Some(warm) => warm,
+            None => connect::pinned(&self.pool.connect_options()).await?,
         };
-        let looks = look(&mut connection, &self.statements, asks).await?;
-        *warm = Some(connection);
+        let mut looks = None;
+        if let [ask] = asks
+            && is_pinned
+            && self.hints.may_be_quick(ask.queue)
+        {
+            looks = quick_look(&mut connection, &self.statements, ask).await?.map(|look| vec![Some(look)]);
+            self.hints.was_quick(ask.queue, looks.is_some());
+        }
+        let looks = match looks {
+            Some(looks) => looks,
+            None => look(&mut connection, &self.statements, asks).await?,
+        };
+        *warm = Some((connection, is_pinned));
         Ok(looks)
     }
 }

@@ -45,6 +45,9 @@ impl From<PgConnectOptions> for Options {
     }
 }
 
+/// A connection that was used so recently is used again without asking.
+const TRUSTED_FOR: Duration = Duration::from_secs(1);
+
 /// Opens a pool. The first connection is made at once, so that a wrong address is told here.
 pub async fn pool(options: &Options) -> Result<PgPool, Error> {
     let connect = match options.connect.get_application_name() {
@@ -54,6 +57,16 @@ pub async fn pool(options: &Options) -> Result<PgPool, Error> {
     let pool = PgPoolOptions::new()
         // Not as a parameter of the connection: poolers refuse those that they do not know.
         .after_connect(|connection, _| Box::pin(async { use_read_committed(connection).await }))
+        // A round trip on each use, only to see whether the connection lives: not if it did a moment ago.
+        .test_before_acquire(false)
+        .before_acquire(|connection, seen| {
+            Box::pin(async move {
+                if seen.idle_for > TRUSTED_FOR {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
         .max_connections(options.connections_max)
         .acquire_timeout(options.acquire_timeout)
         .connect_with(connect)
@@ -68,6 +81,24 @@ pub(crate) async fn one(options: &PgConnectOptions) -> Result<PgConnection, Erro
     let mut connection = PgConnection::connect_with(options).await.map_err(Error::connecting)?;
     use_read_committed(&mut connection).await.map_err(Error::connecting)?;
     Ok(connection)
+}
+
+/// A connection of our own for claims alone: its plans are pinned (`migrations/core/0004_claim.sql` says why), and its commits need not be durable.
+/// The settings go with the request to connect: a SET could end up with somebody else behind a pooler. `false`: they did not take effect.
+pub(crate) async fn pinned(options: &PgConnectOptions) -> Result<(PgConnection, bool), Error> {
+    let pins = ["seqscan", "bitmapscan", "hashjoin", "mergejoin"].map(|way| (format!("enable_{way}"), "off"));
+    let settings = [("synchronous_commit", "off"), ("plan_cache_mode", "force_generic_plan")];
+    let pinned = options.clone().options(pins).options(settings);
+    match one(&pinned).await {
+        Ok(mut connection) => {
+            let are_set = sqlx::query_scalar(include_str!("are_pinned.sql")).fetch_one(&mut connection).await;
+            let are_set = are_set.map_err(Error::connecting)?;
+            Ok((connection, are_set))
+        }
+        // A pooler that does not know what to do with them.
+        Err(Error::NoConnection(sqlx::Error::Database(_))) => Ok((one(options).await?, false)),
+        Err(error) => Err(error),
+    }
 }
 
 async fn use_read_committed(connection: &mut PgConnection) -> Result<(), sqlx::Error> {

@@ -35,8 +35,8 @@ async fn sleeper(place: &Place) -> (Bugle, Running) {
     (bugle, worker)
 }
 
-const BREAK_LOOKS: &str = "ALTER FUNCTION bugle.look(bigint[], int[], text[], int[], interval[], boolean[], timestamptz[], timestamptz[]) RENAME TO look_away";
-const MEND_LOOKS: &str = "ALTER FUNCTION bugle.look_away(bigint[], int[], text[], int[], interval[], boolean[], timestamptz[], timestamptz[]) RENAME TO look";
+const BREAK_LOOKS: &str = "ALTER TABLE bugle.cursor RENAME TO cursor_away";
+const MEND_LOOKS: &str = "ALTER TABLE bugle.cursor_away RENAME TO cursor";
 
 #[tokio::test]
 async fn looks_that_are_refused_enter_and_hold_it_and_the_work_is_found_when_they_succeed() {

@@ -114,6 +114,7 @@ impl Place {
     /// Looks that PostgreSQL has answered, whoever sent them. One that failed is not counted.
     pub(crate) async fn looks(&self) -> i64 {
         self.statements("FROM bugle.look(").await
+            + self.statements("INSERT INTO bugle.cursor (queue, gen, px").await
     }
 
     /// Statements of a client, by what they contain. The other statements of a test are not to contain it.

@@ -132,7 +132,7 @@ async fn a_wake_during_the_look_is_not_lost() {
     let (looks, rings) = (place.looks().await, node(&bugle).counters().rings.get());
 
     // A look finds nothing, but its answer is slow; meanwhile a job comes and is rung for.
-    let gate = proxy.gate(".look(");
+    let gate = proxy.gate("single ask");
     place.execute("SELECT bugle.ring_queue('q')").await;
     gate.arrived().await;
     let slow = proxy.set(Fault::stall(Direction::ToClient));

@@ -44,4 +44,6 @@ mod fixture;
 mod idle;
 mod intentions;
 mod modes;
+mod pause;
+mod quick;
 mod timers;

@@ -64,6 +64,15 @@ impl Fixture {
         sqlx::raw_sql(self.db.sql(sql).unwrap()).execute(self.db.pool()).await.unwrap();
     }
 
+    /// Until somebody waits for a queue's lock.
+    pub(crate) async fn waits_for_the_queue(&self) {
+        let sql = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+            AND classid::bigint = bugle.claim_class()::bigint & 4294967295)";
+        while !self.one::<bool>(sql).await {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// How many jobs are in which state by the maintained counters, as a short text; checked against the tables themselves.
     pub(crate) async fn counts(&self) -> String {
         let counted = self.counted().await;

@@ -1,5 +1,5 @@
 //! What people do to single jobs.
-use crate::fixture::{Fixture, ids, raw};
+use crate::fixture::{Fixture, ids, raw, receipts};
 use bugle::jobs::State;
 use bugle::jobs::inspect::Filter;
 use bugle::name::NamespaceName;
@@ -32,9 +32,7 @@ async fn a_cancel_waits_for_a_claim_under_way_and_then_knows() {
     let bugle = f.bugle.clone();
     let id = sent[0];
     let cancel = tokio::spawn(async move { bugle.cancel_job(id).await.unwrap() });
-    while !f.one::<bool>("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND classid = bugle.claim_class()::bit(32)::bigint::oid)").await {
-        tokio::task::yield_now().await;
-    }
+    f.waits_for_the_queue().await;
     tx.commit().await.unwrap();
     assert_eq!(cancel.await.unwrap(), Some(State::Leased), "it had started before it was cancelled");
     assert_eq!(f.counts().await, "cancelled 1");
@@ -77,6 +75,60 @@ async fn jobs_can_be_listed_and_shown() {
         queues.iter().map(|q| (q.name.as_str(), q.ready, q.leased)).collect::<Vec<_>>(),
         [("other", 1, 0), ("q", 2, 1)]
     );
+}
+
+#[tokio::test]
+async fn an_ended_job_shows_who_ended_it_and_what_came_of_it() {
+    let f = Fixture::new().await;
+    let id = f.enqueue(1).await[0];
+    let look = f.claim(1).await;
+    f.queue.ack(&receipts(&look.jobs), &[look.token]).await.unwrap();
+    f.execute("UPDATE bugle.history SET worker = 'ann', result = '{\"sent\": 1}'").await;
+    let shown = f.bugle.show_job(id).await.unwrap().unwrap();
+    assert_eq!((shown.ended_by.as_deref(), shown.worker.as_deref()), (Some("ann"), None));
+    assert_eq!(shown.result, Some(serde_json::json!({"sent": 1})));
+}
+
+#[tokio::test]
+async fn a_list_has_every_state_and_the_newest_of_many() {
+    let f = Fixture::new().await;
+    let list = async |state, most| {
+        let filter = Filter { state, ..Filter::default() };
+        let rows = f.bugle.list_jobs(&filter, most).await.unwrap();
+        rows.into_iter().map(|row| (row.id, row.state)).collect::<Vec<_>>()
+    };
+    let mut tx = f.db.pool().begin().await.unwrap();
+    let late = f.bugle.enqueue_raw("q", "k", raw("1")).on(&mut *tx).await.unwrap();
+    let sent = f.enqueue(6).await;
+    let look = f.claim(4).await;
+    tx.commit().await.unwrap();
+    f.queue.ack(&receipts(&look.jobs[..1]), &[]).await.unwrap();
+    f.bugle.cancel_job(sent[4]).await.unwrap();
+    let later = f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_mins(1)).send().await.unwrap();
+    let all = [
+        (later, "scheduled"),
+        (sent[5], "ready"),
+        (sent[4], "cancelled"),
+        (sent[3], "leased"),
+        (sent[2], "leased"),
+        (sent[1], "leased"),
+        (sent[0], "done"),
+        (late, "ready"),
+    ];
+    let named = |rows: &[(JobId, &str)]| {
+        rows.iter().map(|(id, state)| (*id, (*state).to_owned())).collect::<Vec<_>>()
+    };
+    let mut all = all.to_vec();
+    all.sort_by_key(|(id, _)| std::cmp::Reverse(*id));
+    assert_eq!(list(None, 100).await, named(&all));
+    assert_eq!(list(None, 3).await, named(&all[..3]));
+    for state in State::ALL {
+        let wanted: Vec<_> = all.iter().filter(|(_, is)| *is == state.as_str()).copied().collect();
+        assert_eq!(list(Some(state), 100).await, named(&wanted));
+    }
+    // So many ids were used since that none of them is among the newest.
+    f.execute("SELECT setval('bugle.job_id', 10000000)").await;
+    assert_eq!(list(None, 3).await, named(&all[..3]));
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ const DOCS: &str = include_str!("../../../../docs/state-machines.md");
 #[tokio::test]
 async fn database_code_and_docs_tell_the_same_state_machine() {
     let f = Fixture::new().await;
-    let sql = f.db.sql("SELECT cause, coalesce(from_state, ''), to_state FROM bugle.move").unwrap();
+    let sql =
+        f.db.sql("SELECT cause, coalesce(from_state, ''), coalesce(to_state, '') FROM bugle.move").unwrap();
     let rows: Vec<(String, String, String)> = sqlx::query_as(sql).fetch_all(f.db.pool()).await.unwrap();
     let mut in_database: BTreeSet<_> = rows.into_iter().collect();
     // The claim is counted by the cursor, so it has no row there.

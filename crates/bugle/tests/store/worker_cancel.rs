@@ -2,19 +2,12 @@
 use crate::fixture::Fixture;
 use crate::work::{Add, quick, settled, soon, start};
 use bugle::jobs::State;
-use bugle::{Bugle, Ctx, JobId, Options, Worker};
+use bugle::{Bugle, Ctx, Options, Worker};
 use bugle_testkit::proxy::{Direction, Fault, Proxy};
 use sqlx::postgres::PgPoolOptions;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
-
-/// Cancels from another node, and tells control.
-async fn cancel(f: &Fixture, node: &Bugle, id: JobId) -> Option<State> {
-    let was = node.cancel_job(id).await.unwrap();
-    f.execute("SELECT bugle.ring_control()").await;
-    was
-}
 
 /// A worker with one slot whose handlers end when told to.
 fn waiting(worker: Worker) -> (Worker, mpsc::UnboundedReceiver<Ctx>, Arc<Semaphore>) {
@@ -38,7 +31,7 @@ async fn is_stopped_within_a_second(f: &Fixture, bugle: &Bugle) {
     let (stop, running) = start(worker);
     let id = f.bugle.enqueue(&Add { n: 0 }).send().await.unwrap();
     let ctx = soon(starts.recv()).await.unwrap();
-    assert_eq!(cancel(f, &other, id).await, Some(State::Leased));
+    assert_eq!(other.cancel_job(id).await.unwrap(), Some(State::Leased));
     let stopped = tokio::time::timeout(Duration::from_secs(1), ctx.stop.cancelled()).await;
     assert!(stopped.is_ok(), "the handler was not told within a second");
     f.bugle.enqueue(&Add { n: 1 }).send().await.unwrap();
@@ -78,7 +71,7 @@ async fn a_cancel_and_an_end_at_the_same_time_are_one_of_both() {
         let id = f.bugle.enqueue(&Add { n }).send().await.unwrap();
         soon(starts.recv()).await.unwrap();
         go.add_permits(1);
-        cancelled += usize::from(cancel(&f, &other, id).await.is_some());
+        cancelled += usize::from(other.cancel_job(id).await.unwrap().is_some());
         // A handler that was stopped before its permit leaves it behind.
         let wanted = match (n + 1 - cancelled, cancelled) {
             (done, 0) => format!("done {done}"),
@@ -118,7 +111,7 @@ async fn a_job_cancelled_while_its_claim_is_on_the_way_is_stopped_when_it_arrive
     settled(&f, "leased 2").await;
     let controls = || far.node().unwrap().counters().controls.get();
     let before = controls();
-    assert_eq!(cancel(&f, &f.bugle, id).await, Some(State::Leased));
+    assert_eq!(f.bugle.cancel_job(id).await.unwrap(), Some(State::Leased));
     let heard = async {
         while controls() == before {
             tokio::time::sleep(Duration::from_millis(2)).await;

@@ -117,7 +117,7 @@ async fn a_node_that_stops_does_not_sit_again_although_a_look_ends_meanwhile() {
     assert!(futures_util::poll!(&mut first).is_pending());
     p.until_second_look(&one).await;
     let second = p.reserve(&two).await;
-    let (looking, leaving) = (proxy.gate(".look("), proxy.gate(".leave("));
+    let (looking, leaving) = (proxy.gate("single ask"), proxy.gate(".leave("));
     p.execute("SELECT bugle.enqueue('q', 'k', delay => '1 hour')").await;
     soon("it looks", looking.arrived()).await;
     let empty_looks = counters(&one).empty_looks.get();

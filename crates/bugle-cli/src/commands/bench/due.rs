@@ -1,5 +1,6 @@
 //! `bugle bench due`: how late jobs start that were enqueued for later.
 
+use super::check::{Check, Target};
 use super::clock::{DatabaseClock, signed_ms};
 use super::figure::{self, Figure, Percentiles, of_rounds};
 use super::ground::{Ground, on_ground};
@@ -26,6 +27,7 @@ The default run takes about 2 minutes, --quick 10 s. It works in a database of i
 
 const QUEUE: &str = "bench";
 const SLOTS: u32 = 64;
+const AT_ONCE: &str = "one instant";
 const SETTLE: Duration = Duration::from_millis(300);
 
 #[derive(Debug, clap::Args)]
@@ -60,7 +62,7 @@ struct Round {
 
 /// One line of the result, in milliseconds.
 #[derive(Serialize)]
-struct Row {
+pub(super) struct Row {
     side: &'static str,
     /// In each round.
     jobs: u32,
@@ -72,6 +74,12 @@ struct Row {
 }
 
 pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Exit, Failure> {
+    let rows = measure(args, place).await?;
+    figure::print(output, &rows, &[table(&rows)], &[])?;
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn measure(args: &Args, place: &Place) -> Result<Vec<Row>, Failure> {
     if args.rounds == 0 {
         return Err(Failure::user("rounds must be at least 1; leave it out for the default"));
     }
@@ -80,9 +88,22 @@ pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Ex
     } else {
         (args.rounds, sides(args.jobs, args.burst, Duration::from_secs(5)))
     };
-    let rows = on_ground(place, "due", async |ground| measure(rounds, &sides, ground).await).await?;
-    figure::print(output, &rows, &[table(&rows)], &[])?;
-    Ok(Exit::Ok)
+    on_ground(place, "due", async |ground| measure_on(rounds, &sides, ground).await).await
+}
+
+/// What must hold. Of those due at one instant only that none is early: their lateness is the time that running them takes.
+pub(super) fn checks(rows: &[Row]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for row in rows {
+        if row.side != AT_ONCE {
+            let name = format!("scheduled, {}: lateness p99 ms", row.side);
+            checks.push(Check::new(name, row.p99_ms, Target::AtMost(10.0)));
+        }
+        let name = format!("scheduled, {}: earliest + clock error, ms", row.side);
+        let earliest = Figure::of(&[row.earliest_ms + row.clock_error_ms]);
+        checks.push(Check::new(name, earliest, Target::AtLeast(0.0)));
+    }
+    checks
 }
 
 fn sides(jobs: u32, burst: u32, spread: Duration) -> [Side; 3] {
@@ -92,11 +113,11 @@ fn sides(jobs: u32, burst: u32, spread: Duration) -> [Side; 3] {
     [
         Side { name: "spread", jobs, lead: lead(jobs), within: spread },
         Side { name: "one second", jobs: burst, lead: lead(burst), within: second },
-        Side { name: "one instant", jobs: burst, lead: lead(burst), within: Duration::ZERO },
+        Side { name: AT_ONCE, jobs: burst, lead: lead(burst), within: Duration::ZERO },
     ]
 }
 
-async fn measure(rounds: usize, sides: &[Side; 3], ground: &Ground) -> Result<Vec<Row>, Failure> {
+async fn measure_on(rounds: usize, sides: &[Side; 3], ground: &Ground) -> Result<Vec<Row>, Failure> {
     let bar = progress::bar(rounds * sides.len());
     let mut measured = [const { Vec::new() }; 3];
     for _ in 0..rounds {

@@ -1,8 +1,5 @@
 //! The names of the wake engine in SQL that the benchmarks need: the only place that knows them.
-//!
-//! On a schema that has no bell, what needs one is left out and said so.
 
-use super::ground::Ground;
 use crate::failure::Failure;
 use sqlx::postgres::PgListener;
 use sqlx::{PgPool, Postgres, pool::PoolConnection};
@@ -10,55 +7,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinHandle;
 
-/// What is printed where there is no bell.
-pub(super) const NO_BELL: &str =
-    "The sleeping consumer and the rings are left out: this version of the schema has no bell.";
-
 /// The channel of the bare tables.
 const BARE_CHANNEL: &str = "bench";
 
-/// What the schema has of the wake engine.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub(super) struct Engine {
-    pub(super) has_bell: bool,
-    has_look: bool,
+/// Listens to what is rung, for Bugle and for the bare tables.
+pub(super) async fn listen(pool: &PgPool) -> Result<Rings, Failure> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.listen(BARE_CHANNEL).await?;
+    let channel: String = sqlx::query_scalar(include_str!("sql/bell_channel.sql")).fetch_one(pool).await?;
+    listener.listen(&channel).await?;
+    let count = Arc::new(AtomicUsize::new(0));
+    let heard = count.clone();
+    let task = tokio::spawn(async move {
+        while listener.recv().await.is_ok() {
+            heard.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    Ok(Rings { count, task })
 }
 
-impl Engine {
-    pub(super) async fn find(ground: &Ground) -> Result<Self, Failure> {
-        Ok(sqlx::query_as(include_str!("sql/engine.sql")).fetch_one(ground.pool()).await?)
-    }
-
-    /// The text of a worker's look, as a LIKE pattern.
-    pub(super) fn look_pattern(&self) -> &'static str {
-        if self.has_look { "%bugle.look(%" } else { "%bugle.claim(%" }
-    }
-
-    /// Listens to what is rung, for Bugle and for the bare tables.
-    pub(super) async fn listen(&self, pool: &PgPool) -> Result<Rings, Failure> {
-        let mut listener = PgListener::connect_with(pool).await?;
-        listener.listen(BARE_CHANNEL).await?;
-        if self.has_bell {
-            let channel: String =
-                sqlx::query_scalar(include_str!("sql/bell_channel.sql")).fetch_one(pool).await?;
-            listener.listen(&channel).await?;
-        }
-        let count = Arc::new(AtomicUsize::new(0));
-        let heard = count.clone();
-        let task = tokio::spawn(async move {
-            while listener.recv().await.is_ok() {
-                heard.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        Ok(Rings { count, task })
-    }
-
-    /// Falls asleep for `queue`: from now on every producer finds the bell taken, until this is dropped.
-    pub(super) async fn hold_bell(&self, pool: &PgPool, queue: &str) -> Result<Sleeper, Failure> {
-        let mut session = pool.acquire().await?;
-        sqlx::query(include_str!("sql/bell_hold.sql")).bind(queue).execute(&mut *session).await?;
-        Ok(Sleeper(session))
-    }
+/// Falls asleep for `queue`: from now on every producer finds the bell taken, until this is dropped.
+pub(super) async fn hold_bell(pool: &PgPool, queue: &str) -> Result<Sleeper, Failure> {
+    let mut session = pool.acquire().await?;
+    sqlx::query(include_str!("sql/bell_hold.sql")).bind(queue).execute(&mut *session).await?;
+    Ok(Sleeper(session))
 }
 
 /// Notifications heard by a session of the parent, on every channel of the benchmark.

@@ -26,6 +26,12 @@ impl Figure {
         })
     }
 
+    /// What each of so many has of it.
+    pub(super) fn shared_by(self, count: usize) -> Self {
+        let share = |value: f64| value / number(count.max(1));
+        Self { median: share(self.median), min: share(self.min), max: share(self.max) }
+    }
+
     /// Two cells of a table: the median, and the lowest and highest round.
     pub(super) fn cells(figure: Option<Self>, digits: usize) -> [String; 2] {
         figure.map_or_else(
@@ -40,6 +46,7 @@ impl Figure {
 pub(super) struct Percentiles {
     pub(super) p50: f64,
     pub(super) p90: f64,
+    pub(super) p95: f64,
     pub(super) p99: f64,
     pub(super) min: f64,
     pub(super) max: f64,
@@ -53,7 +60,7 @@ impl Percentiles {
         // The smallest value that at least this part of all values does not exceed.
         let at =
             |percent: usize| sorted.get((sorted.len() * percent).div_ceil(100).saturating_sub(1)).copied();
-        Some(Self { p50: at(50)?, p90: at(90)?, p99: at(99)?, min: at(0)?, max: at(100)? })
+        Some(Self { p50: at(50)?, p90: at(90)?, p95: at(95)?, p99: at(99)?, min: at(0)?, max: at(100)? })
     }
 }
 
@@ -72,6 +79,12 @@ pub(super) fn median(values: &[f64]) -> f64 {
 /// So many in that time, a second.
 pub(super) fn rate(count: usize, time: Duration) -> f64 {
     number(count) / time.as_secs_f64()
+}
+
+/// With so many digits after the point: more would be noise.
+pub(super) fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10_f64.powi(digits);
+    (value * scale).round() / scale
 }
 
 /// A count as a figure.

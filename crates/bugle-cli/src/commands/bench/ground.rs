@@ -72,6 +72,25 @@ impl Ground {
         &self.pool
     }
 
+    /// How to reach it, for a session of one's own.
+    pub(super) fn connect(&self) -> PgConnectOptions {
+        self.admin.clone().database(&self.database)
+    }
+
+    /// A handle with a pool of its own, without anything that earlier tables have left in its sessions.
+    pub(super) async fn bugle(&self, connections_max: u32) -> Result<Bugle, Failure> {
+        let options = connect::Options { connections_max, ..connect::Options::from(self.connect()) };
+        Ok(Bugle::new(connect::pool(&options).await?, Options::default()).await?)
+    }
+
+    /// Writes out what came before, where this role may order that.
+    pub(super) async fn checkpoint(&self) -> Result<(), Failure> {
+        match sqlx::raw_sql(include_str!("sql/checkpoint.sql")).execute(&self.pool).await {
+            Ok(_) | Err(sqlx::Error::Database(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     pub(super) fn database(&self) -> &str {
         &self.database
     }

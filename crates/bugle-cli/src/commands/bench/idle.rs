@@ -1,7 +1,7 @@
 //! `bugle bench idle`: what a fleet that has nothing to do asks of the database, and how fast it gets up after a long silence.
 
+use super::check::{Check, Target};
 use super::child::Child;
-use super::engine::Engine;
 use super::figure::{self, Figure, Percentiles, of_rounds, rate};
 use super::ground::Ground;
 use super::meter::{Meter, NO_METER, with_meter};
@@ -67,7 +67,6 @@ const KINDS: [Kind; 3] = [
 struct Fleet {
     kind: &'static Kind,
     ground: Ground,
-    engine: Engine,
     workers: Vec<Child>,
     rounds: Vec<Round>,
     pick_ups: Vec<f64>,
@@ -83,6 +82,7 @@ struct Round {
 #[derive(Serialize)]
 struct Row {
     fleet: &'static str,
+    processes: usize,
     /// None where statements cannot be counted.
     statements_per_s: Option<Figure>,
     looks_per_s: Option<Figure>,
@@ -95,7 +95,7 @@ struct Row {
 }
 
 #[derive(Serialize)]
-struct Answer {
+pub(super) struct Answer {
     fleets: Vec<Row>,
     notes: Vec<String>,
 }
@@ -109,6 +109,12 @@ struct Plan {
 }
 
 pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Exit, Failure> {
+    let answer = measure(args, place).await?;
+    figure::print(output, &answer, &[table(&answer.fleets)], &answer.notes)?;
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn measure(args: &Args, place: &Place) -> Result<Answer, Failure> {
     let (rounds, silence, settle) = if args.quick { (2, 2, 1) } else { (args.rounds, 60, 10) };
     let plan = Plan {
         rounds,
@@ -118,9 +124,9 @@ pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Ex
     if rounds == 0 || plan.silence.is_zero() {
         return Err(Failure::user("rounds and silence must be above zero; leave them out for the defaults"));
     }
-    let answer = with_meter(place, "idle", async |meter| {
+    with_meter(place, "idle", async |meter| {
         let mut fleets = Vec::new();
-        let measured = measure(plan, place, meter, &mut fleets).await;
+        let measured = measure_fleets(plan, place, meter, &mut fleets).await;
         let rows = fleets.iter().filter_map(row).collect();
         let mut dropped = Ok(());
         for fleet in fleets {
@@ -130,13 +136,26 @@ pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Ex
         dropped?;
         let notes = if meter.is_some() { Vec::new() } else { vec![NO_METER.to_owned()] };
         Ok(Answer { fleets: rows, notes })
-    });
-    let answer = answer.await?;
-    figure::print(output, &answer, &[table(&answer.fleets)], &answer.notes)?;
-    Ok(Exit::Ok)
+    })
+    .await
 }
 
-async fn measure(
+/// What must hold.
+pub(super) fn checks(answer: &Answer) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for row in &answer.fleets {
+        let name = |what| format!("idle, {}: {what}", row.fleet);
+        let each = row.statements_per_s.map(|figure| figure.shared_by(row.processes));
+        checks.push(Check::new(name("statements/s of a node"), each, Target::AtMost(0.25)));
+        let p99 = Figure::of(&[row.p99_ms]);
+        checks.push(Check::new(name("pick-up after it, p99 ms"), p99, Target::AtMost(10.0)));
+        let hits = row.fallback_hits.and_then(|hits| Figure::of(&[f64::from(u32::try_from(hits).ok()?)]));
+        checks.push(Check::new(name("fallback hits"), hits, Target::AtMost(0.0)));
+    }
+    checks
+}
+
+async fn measure_fleets(
     plan: Plan,
     place: &Place,
     meter: Option<&Meter>,
@@ -185,9 +204,8 @@ async fn be_silent(plan: Plan, meter: Option<&Meter>, fleets: &mut [Fleet]) -> R
 impl Fleet {
     async fn make(place: &Place, kind: &'static Kind) -> Result<Self, Failure> {
         let ground = Ground::with_tables(place, kind.database).await?;
-        let engine = Engine::find(&ground).await?;
         let (workers, rounds, pick_ups) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { kind, ground, engine, workers, rounds, pick_ups, fallback_hits: None })
+        Ok(Self { kind, ground, workers, rounds, pick_ups, fallback_hits: None })
     }
 
     async fn start(&mut self) -> Result<(), Failure> {
@@ -202,7 +220,7 @@ impl Fleet {
     }
 
     async fn read(&self, meter: &Meter) -> Result<super::meter::Reading, Failure> {
-        meter.read(self.ground.database(), self.engine.look_pattern()).await
+        meter.read(self.ground.database()).await
     }
 
     /// One job from another process, for a fleet that had nothing to do.
@@ -239,6 +257,7 @@ fn row(fleet: &Fleet) -> Option<Row> {
     let pick_up = Percentiles::of(&fleet.pick_ups)?;
     Some(Row {
         fleet: fleet.kind.name,
+        processes: fleet.kind.processes,
         statements_per_s: of_rounds(&fleet.rounds, |round| round.statements_per_s),
         looks_per_s: of_rounds(&fleet.rounds, |round| round.looks_per_s),
         jobs: fleet.pick_ups.len(),

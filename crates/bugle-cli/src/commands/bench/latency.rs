@@ -1,5 +1,6 @@
 //! `bugle bench latency`: how long a job waits for its handler, beside a bare LISTEN and beside polling.
 
+use super::check::{Check, Target};
 use super::child::Child;
 use super::figure::{self, Figure, Percentiles, of_rounds};
 use super::ground::{Ground, on_ground};
@@ -11,6 +12,7 @@ use crate::failure::Failure;
 use crate::output::{Align, Output, Table};
 use crate::place::Place;
 use crate::span;
+use bugle::{Bugle, Mode, Options};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -20,8 +22,8 @@ starts, both read off the machine's monotonic clock, in two processes; negative 
 slots and a producer process that calls bugle.enqueue() in SQL; `bugle, one process` has both in one process, by the Rust interface.
 `bare LISTEN` is a process with one connection that LISTENs and, when notified, deletes row by row with FOR UPDATE SKIP LOCKED until none
 is left (each delete is a durable commit, and is over before the row counts as started); its producer INSERTs with a NOTIFY in the same
-transaction. `polling` is that process looking every so often instead. Sends
-are at random moments, 10 and 1,000 a second on average. In each round the sides take turns, each with fresh processes and tables and
+transaction. `polling` is `bugle` again, its queue in mode polling_only with that poll interval: what Bugle would be without its wake
+engine. Sends are at random moments, 10 and 1,000 a second on average. In each round the sides take turns, each with fresh processes and tables and
 nobody else at work: --length at 10 a second, half of it at 1,000. p50, p90 and p99 are those of a round: the median over the rounds, with
 the lowest and highest for p50; max is the highest of all. The ratio is that of p50 to bare LISTEN's of the same round.
 The default run takes about 4 minutes, --quick 20 s. It works in a database of its own, named after the one it was given with
@@ -80,7 +82,7 @@ struct Round {
 
 /// One line of the result, in milliseconds.
 #[derive(Serialize)]
-struct Row {
+pub(super) struct Row {
     rate: u32,
     side: String,
     /// Really sent a second.
@@ -95,6 +97,12 @@ struct Row {
 }
 
 pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Exit, Failure> {
+    let rows = measure(args, place).await?;
+    figure::print(output, &rows, &[table(&rows)], &notes(&rows))?;
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn measure(args: &Args, place: &Place) -> Result<Vec<Row>, Failure> {
     let rounds = if args.quick { 1 } else { args.rounds };
     let length = args.length.unwrap_or(Duration::from_secs(if args.quick { 2 } else { 6 }));
     if rounds == 0 || length < Duration::from_millis(500) {
@@ -102,12 +110,22 @@ pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Ex
             "rounds must be at least 1 and length at least 500ms; leave them out for the defaults",
         ));
     }
-    let rows = on_ground(place, "latency", async |ground| measure(rounds, length, ground).await).await?;
-    figure::print(output, &rows, &[table(&rows)], &notes(&rows))?;
-    Ok(Exit::Ok)
+    on_ground(place, "latency", async |ground| measure_on(rounds, length, ground).await).await
 }
 
-async fn measure(rounds: usize, length: Duration, ground: &Ground) -> Result<Vec<Row>, Failure> {
+/// What must hold of a worker and a producer in two processes.
+pub(super) fn checks(rows: &[Row]) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for row in rows.iter().filter(|row| row.side == Side::Bugle.name()) {
+        let name = |what| format!("pick-up at {} jobs a second, {what}", row.rate);
+        checks.push(Check::new(name("p50 ms"), row.p50_ms, Target::AtMost(2.0)));
+        checks.push(Check::new(name("p99 ms"), row.p99_ms, Target::AtMost(10.0)));
+        checks.push(Check::new(name("p50 / bare LISTEN"), row.ratio, Target::AtMost(1.5)));
+    }
+    checks
+}
+
+async fn measure_on(rounds: usize, length: Duration, ground: &Ground) -> Result<Vec<Row>, Failure> {
     let bar = progress::bar(rounds * CELLS.len());
     let mut measured = CELLS.map(|_| Vec::new());
     for _ in 0..rounds {
@@ -140,22 +158,28 @@ impl Side {
 
     fn consumer(self) -> Part {
         match self {
-            Self::BareListen => Part::Bare { poll: None },
-            Self::Polling(every) => Part::Bare { poll: Some(every) },
-            Self::Bugle | Self::OneProcess => Part::Worker { queues: vec![QUEUE.to_owned()], slots: SLOTS },
+            Self::BareListen => Part::Bare,
+            Self::Bugle | Self::OneProcess | Self::Polling(_) => {
+                Part::Worker { queues: vec![QUEUE.to_owned()], slots: SLOTS }
+            }
         }
     }
 
     fn write(self) -> Write {
         match self {
-            Self::BareListen | Self::Polling(_) => Write::BareNotify,
-            Self::Bugle | Self::OneProcess => Write::Job,
+            Self::BareListen => Write::BareNotify,
+            Self::Bugle | Self::OneProcess | Self::Polling(_) => Write::Job,
         }
     }
 }
 
 async fn round(ground: &Ground, side: Side, rate: u32, length: Duration) -> Result<Round, Failure> {
     ground.make_tables().await?;
+    if let Side::Polling(every) = side {
+        let bugle = Bugle::new(ground.pool().clone(), Options::default()).await?;
+        bugle.queue(QUEUE).await?; // there must be one to set the mode of
+        bugle.set_mode(QUEUE, Mode::PollingOnly, Some(every)).await?;
+    }
     let mut consumers = [ground.start(side.consumer()).await?];
     let mut producer: Option<Child> = match side {
         Side::OneProcess => None,

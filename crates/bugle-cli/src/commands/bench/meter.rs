@@ -44,8 +44,8 @@ impl Meter {
         }
     }
 
-    pub(super) async fn read(&self, database: &str, look: &str) -> Result<Reading, Failure> {
-        let read = sqlx::query_as(include_str!("sql/meter_read.sql")).bind(database).bind(look);
+    pub(super) async fn read(&self, database: &str) -> Result<Reading, Failure> {
+        let read = sqlx::query_as(include_str!("sql/meter_read.sql")).bind(database);
         Ok(read.fetch_one(self.ground.pool()).await?)
     }
 

@@ -1,5 +1,6 @@
 //! `bugle bench succession`: how long work waits when a node goes, in order or not.
 
+use super::check::{Check, Target};
 use super::clock::{DatabaseClock, signed_ms};
 use super::figure::{self, Figure};
 use super::ground::{Ground, on_ground};
@@ -30,6 +31,8 @@ const SLOTS: u32 = 4;
 const SETTLE: Duration = Duration::from_millis(1_500);
 const LEASE: Duration = Duration::from_secs(2);
 const LEASED: i32 = 4;
+/// How soon a reserve learns of a sentinel that was killed, at the latest.
+const HEARTBEAT_MS: f64 = 15_000.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -43,9 +46,11 @@ pub(crate) struct Args {
 
 /// One line of the result, in milliseconds.
 #[derive(Serialize)]
-struct Row {
+pub(super) struct Row {
     side: &'static str,
     late_ms: Option<Figure>,
+    #[serde(skip)]
+    target: Target,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,16 +60,26 @@ enum End {
 }
 
 pub(super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Exit, Failure> {
-    if args.rounds == 0 {
-        return Err(Failure::user("rounds must be at least 1; leave it out for the default"));
-    }
-    let rounds = if args.quick { 1 } else { args.rounds };
-    let rows = on_ground(place, "succession", async |ground| measure(rounds, ground).await).await?;
+    let rows = measure(args, place).await?;
     figure::print(output, &rows, &[table(&rows)], &[])?;
     Ok(Exit::Ok)
 }
 
-async fn measure(rounds: usize, ground: &Ground) -> Result<Vec<Row>, Failure> {
+pub(super) async fn measure(args: &Args, place: &Place) -> Result<Vec<Row>, Failure> {
+    if args.rounds == 0 {
+        return Err(Failure::user("rounds must be at least 1; leave it out for the default"));
+    }
+    let rounds = if args.quick { 1 } else { args.rounds };
+    on_ground(place, "succession", async |ground| measure_on(rounds, ground).await).await
+}
+
+/// What must hold.
+pub(super) fn checks(rows: &[Row]) -> Vec<Check> {
+    let check = |row: &Row| Check::new(format!("{}, ms late", row.side), row.late_ms, row.target);
+    rows.iter().map(check).collect()
+}
+
+async fn measure_on(rounds: usize, ground: &Ground) -> Result<Vec<Row>, Failure> {
     let bar = progress::bar(rounds * 3);
     let (mut clean, mut killed, mut leases) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -76,11 +91,12 @@ async fn measure(rounds: usize, ground: &Ground) -> Result<Vec<Row>, Failure> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let row = |side, rounds: &[f64]| Row { side, late_ms: Figure::of(rounds) };
+    let row =
+        |side, rounds: &[f64], most| Row { side, late_ms: Figure::of(rounds), target: Target::AtMost(most) };
     Ok(vec![
-        row("sentinel stopped", &clean),
-        row("sentinel killed", &killed),
-        row("dead worker's lease", &leases),
+        row("sentinel stopped", &clean, 50.0),
+        row("sentinel killed", &killed, HEARTBEAT_MS),
+        row("dead worker's lease", &leases, 100.0),
     ])
 }
 

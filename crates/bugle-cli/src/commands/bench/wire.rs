@@ -23,8 +23,10 @@ pub(super) enum Part {
     Producer,
     /// A node with one worker for each of these queues, each with so many slots.
     Worker { queues: Vec<String>, slots: u32 },
-    /// Takes rows of the bare table, woken by NOTIFY, or by looking every so often.
-    Bare { poll: Option<Duration> },
+    /// A node whose jobs never end: one worker with so many slots and this lease.
+    Stuck { queue: String, slots: u32, lease: Duration },
+    /// Takes rows of the bare table, woken by NOTIFY.
+    Bare,
 }
 
 /// What a producer writes.

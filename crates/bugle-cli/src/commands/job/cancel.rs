@@ -13,8 +13,9 @@ use bugle::{Bugle, JobId};
 Example:
   bugle job cancel 42 43
 
-A scheduled or ready job will never start. Of a leased one a worker may be running the handler: it is not stopped, but its
-result is ignored and the job is not tried again. Exit code 4 when one of them has ended already or does not exist.")]
+A scheduled or ready job will never start. Of a leased one a worker may be running the handler: every node is told; whatever
+the handler still does, its result is ignored and the job is not tried again. Exit code 4 when one of them has ended already or
+does not exist.")]
 pub(crate) struct Args {
     /// The jobs' numbers
     #[arg(required = true, value_name = "ID")]

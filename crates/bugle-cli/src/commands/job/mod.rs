@@ -4,6 +4,7 @@ mod cancel;
 mod ls;
 mod retry;
 mod show;
+mod why;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -17,6 +18,7 @@ use serde::Serialize;
 pub(crate) enum Command {
     Ls(ls::Args),
     Show(show::Args),
+    Why(why::Args),
     Retry(retry::Args),
     Cancel(cancel::Args),
 }
@@ -26,9 +28,18 @@ pub(crate) async fn run(command: &Command, place: &Place, output: Output) -> Res
     match command {
         Command::Ls(args) => ls::run(args, &bugle, output).await,
         Command::Show(args) => show::run(args, &bugle, output).await,
+        Command::Why(args) => why::run(args, &bugle, output).await,
         Command::Retry(args) => retry::run(args, &bugle, output).await,
         Command::Cancel(args) => cancel::run(args, &bugle, output).await,
     }
+}
+
+/// There is no such job, or no longer.
+fn missing(id: JobId, bugle: &Bugle) -> Failure {
+    Failure::nothing(format!(
+        "there is no job {id} in namespace {}; look with `bugle job ls` (ended jobs are kept for some days)",
+        bugle.namespace()
+    ))
 }
 
 /// What became of one of several jobs.
@@ -58,7 +69,8 @@ async fn each(
         })?);
     }
     output.rows(&answers, || {
-        let mut table = Table::new(&[("id", Align::Right), ("was", Align::Left), ("result", Align::Left)]);
+        let columns = [("id", Align::Right), ("was", Align::Left), ("result", Align::Left)];
+        let mut table = Table::new(&columns).uncut();
         for a in &answers {
             table.row([a.id.to_string(), a.was.clone().unwrap_or_else(|| "-".to_owned()), a.result.clone()]);
         }

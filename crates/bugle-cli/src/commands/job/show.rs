@@ -17,11 +17,7 @@ pub(crate) struct Args {
 
 pub(super) async fn run(args: &Args, bugle: &Bugle, output: Output) -> Result<Exit, Failure> {
     let Some(job) = bugle.show_job(args.id).await? else {
-        return Err(Failure::nothing(format!(
-            "there is no job {} in namespace {}; look with `bugle job ls` (ended jobs are kept for some days)",
-            args.id,
-            bugle.namespace()
-        )));
+        return Err(super::missing(args.id, bugle));
     };
     if output.is_json() {
         output.json(&job)?;
@@ -46,6 +42,7 @@ fn sheet(job: &JobDetail, output: Output) -> String {
     ];
     lines.extend(row.due_at.map(|at| ("due", output.moment(at))));
     lines.extend(row.finished_at.map(|at| ("ended", output.moment(at))));
+    lines.extend(job.ended_by.clone().map(|worker| ("ended by", worker)));
     lines.extend(row.key.clone().map(|key| ("key", key)));
     if let (Some(worker), Some(since), Some(until)) = (&job.worker, job.claimed_at, job.lease_until) {
         let text = format!("{worker}, since {}, lease ends {}", output.moment(since), output.moment(until));
@@ -55,8 +52,11 @@ fn sheet(job: &JobDetail, output: Output) -> String {
     for (name, value) in lines {
         let _ = writeln!(text, "{name:<10}{}", clean(&value));
     }
-    let payload = serde_json::to_string_pretty(&job.payload).unwrap_or_default();
-    let _ = writeln!(text, "payload   {}", payload.replace('\n', "\n          "));
+    for (name, value) in [("payload", Some(&job.payload)), ("result", job.result.as_ref())] {
+        let Some(value) = value else { continue };
+        let json = serde_json::to_string_pretty(value).unwrap_or_default();
+        let _ = writeln!(text, "{name:<10}{}", json.replace('\n', "\n          "));
+    }
     for failed in &job.failures {
         let _ = writeln!(
             text,

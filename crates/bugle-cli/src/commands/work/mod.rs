@@ -11,7 +11,7 @@ use crate::interrupt;
 use crate::place::Place;
 use crate::span;
 use bugle::limits::{CLAIM_JOBS_MAX, WORKER_NAME_BYTES_MAX};
-use bugle::name::QueueName;
+use bugle::name::{Kind, QueueName};
 use bugle::pg::embedded::Stay;
 use bugle::{Bugle, Worker};
 use program::Program;
@@ -32,8 +32,13 @@ use tokio_util::sync::CancellationToken;
 ///   else  failed: tried again later (after 1 s, then twice as long each time), and dead when the
 ///         attempts are used up
 ///
-/// A command killed by a signal has failed with the code `signal`. The end of its standard error is
-/// kept as the error message (`bugle job show`). Its standard output is this command's own.
+/// A command killed by a signal has failed with the code `signal`, one that took longer than --timeout
+/// with the code `timeout`: it is told to end (SIGTERM) and killed two seconds later, with all that it
+/// started. The end of its standard error is kept as the error message (`bugle job show`). Its standard
+/// output is this command's own.
+///
+/// Jobs are handed out in line, whatever their kind. With --kind, one of another kind fails with the code
+/// `no_handler`: give kinds that need another command a queue of their own.
 ///
 /// The first Ctrl-C or SIGTERM drains: no new jobs, and running commands may go on for the drain time.
 /// Those left are killed and their jobs given back, the attempt not counted. A second Ctrl-C ends at
@@ -47,6 +52,7 @@ use tokio_util::sync::CancellationToken;
 Examples:
   bugle work --queue mail --exec ./send-receipt --verbose-mailer     all words after --exec are the command's
   bugle work --queue thumbs --concurrency 8 --exec sh -c 'convert - \"out/$BUGLE_JOB_ID.png\"'
+  bugle work --queue mail --kind send_receipt --timeout 2m --exec ./send-receipt
   bugle work --queue import --until-empty --exec ./import-row        ends when no job is open"
 )]
 pub(crate) struct Args {
@@ -56,12 +62,18 @@ pub(crate) struct Args {
     /// The command and its arguments: everything that follows
     #[arg(long, value_name = "CMD", num_args = 1.., required = true, allow_hyphen_values = true)]
     exec: Vec<OsString>,
+    /// The kinds that the command is for, each with an option of its own [default: every kind]
+    #[arg(long, value_name = "KIND", value_parser = Kind::parse)]
+    kind: Vec<Kind>,
     /// How many commands run at once
     #[arg(long, value_name = "N", default_value_t = 4, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=i64::from(CLAIM_JOBS_MAX)))]
     concurrency: u32,
     /// How long a job stays ours without a sign of life (renewed every third of it while the command runs)
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = span::parse, allow_hyphen_values = true)]
     lease: Duration,
+    /// How long a command may take before it is ended and the attempt has failed [default: as long as it likes]
+    #[arg(long, value_name = "TIME", value_parser = span::parse, allow_hyphen_values = true)]
+    timeout: Option<Duration>,
     /// How long running commands may go on after the order to stop
     #[arg(long, value_name = "TIME", default_value = "25s", value_parser = span::parse, allow_hyphen_values = true)]
     drain: Duration,
@@ -77,7 +89,7 @@ pub(crate) struct Args {
 const ASK_IF_EMPTY_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let program = Program::find(&args.exec, args.queue.as_str())?;
+    let program = Program::find(&args.exec, args.queue.as_str())?.limited(&args.kind, args.timeout)?;
     let stop = CancellationToken::new();
     let signals = tokio::spawn({
         let stop = stop.clone();
@@ -109,6 +121,9 @@ async fn work(args: Args, program: Program, place: &Place, stop: CancellationTok
     if std::io::stderr().is_terminal() {
         eprintln!("working on queue {}, {} at once; Ctrl-C drains and ends", args.queue, args.concurrency);
     }
+    if bugle.find_queue(args.queue.as_str()).await?.is_some_and(|queue| queue.paused) {
+        tracing::warn!(queue = %args.queue, "The queue is paused: no job is handed out until `bugle queue resume {}`.", args.queue);
+    }
     let program = Arc::new(program);
     let mut worker: Worker = bugle
         .worker(args.queue.as_str())
@@ -131,9 +146,8 @@ async fn work(args: Args, program: Program, place: &Place, stop: CancellationTok
 /// Asks the counters, which never count the jobs themselves.
 async fn stop_when_empty(bugle: Bugle, queue: QueueName, stop: CancellationToken) {
     loop {
-        match bugle.list_queues().await {
-            Ok(queues) => {
-                let open = queues.iter().find(|q| q.name == queue.as_str());
+        match bugle.find_queue(queue.as_str()).await {
+            Ok(open) => {
                 if open.is_none_or(|q| q.scheduled + q.ready + q.leased == 0) {
                     stop.cancel();
                 }

@@ -3,25 +3,34 @@
 use super::lifeline::Lifeline;
 use super::stderr_tail::StderrTail;
 use crate::failure::Failure;
+use crate::span;
 use bugle::Verdict;
 use bugle::jobs::Claimed;
+use bugle::name::Kind;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 /// `EX_DATAERR` of sysexits.h: the input is at fault, so trying again would not help.
 const NEVER_AGAIN: i32 = 65;
 
+/// A command whose time is up may end by itself for so long.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// The command that runs jobs.
 pub(super) struct Program {
     command: OsString,
     arguments: Vec<OsString>,
     queue: String,
+    /// None: every kind.
+    kinds: Vec<String>,
+    timeout: Option<Duration>,
     lifeline: Lifeline,
 }
 
@@ -40,12 +49,31 @@ impl Program {
             command: command.clone(),
             arguments: arguments.to_vec(),
             queue: queue.to_owned(),
+            kinds: Vec::new(),
+            timeout: None,
             lifeline: Lifeline::start().map_err(|e| Failure::system("run sh", &e))?,
         })
     }
 
+    /// The same command for these kinds alone, and for at most this long.
+    pub(super) fn limited(self, kinds: &[Kind], timeout: Option<Duration>) -> Result<Self, Failure> {
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            return Err(Failure::user(
+                "--timeout is 0s: no command could end in time; leave it out for none",
+            ));
+        }
+        Ok(Self { kinds: kinds.iter().map(ToString::to_string).collect(), timeout, ..self })
+    }
+
     /// Runs it for one job. When the future is dropped, because the lease was lost or time is up, the command is killed with all that it started.
     pub(super) async fn run(&self, job: Claimed) -> Verdict {
+        if !self.kinds.is_empty() && !self.kinds.contains(&job.kind) {
+            let known = self.kinds.join(", ");
+            return failed(
+                "no_handler",
+                format!("bugle work has no command for kind {:?}, only for {known}", job.kind),
+            );
+        }
         let spawned = Command::new(&self.command)
             .args(&self.arguments)
             .env("BUGLE_JOB_ID", job.id.to_string())
@@ -73,7 +101,7 @@ impl Program {
                 let _ = stdin.write_all(job.payload.get().as_bytes()).await;
             }
         };
-        let status = {
+        let ended = async {
             let mut feed = std::pin::pin!(feed);
             let mut written = false;
             loop {
@@ -83,11 +111,23 @@ impl Program {
                 }
             }
         };
-        group.forget();
-        match status {
-            Ok(status) => verdict(status, tail.end().await),
-            Err(error) => failed("wait", format!("the command could not be waited for: {error}")),
+        let mut ended = std::pin::pin!(ended);
+        let in_time = match self.timeout {
+            None => Some(ended.as_mut().await),
+            Some(timeout) => tokio::time::timeout(timeout, ended.as_mut()).await.ok(),
+        };
+        if let Some(status) = in_time {
+            group.forget();
+            return match status {
+                Ok(status) => verdict(status, tail.end().await),
+                Err(error) => failed("wait", format!("the command could not be waited for: {error}")),
+            };
         }
+        group.signal(Signal::TERM);
+        let _ = tokio::time::timeout(GRACE, ended).await; // how it ends no longer matters
+        drop(group);
+        let what = format!("timed out after {}", span::short(self.timeout.unwrap_or_default()));
+        failed("timeout", with(what, &tail.end().await))
     }
 }
 
@@ -100,13 +140,17 @@ fn verdict(status: ExitStatus, said: String) -> Verdict {
         (Some(code), _) => failed(&format!("exit_{code}"), or(said, &format!("exit code {code}"))),
         (None, signal) => {
             let what = format!("killed by signal {}", signal.unwrap_or_default());
-            failed("signal", if said.is_empty() { what } else { format!("{what}\n{said}") })
+            failed("signal", with(what, &said))
         }
     }
 }
 
 fn failed(code: &str, message: String) -> Verdict {
     Verdict::Fail { code: code.to_owned(), message }
+}
+
+fn with(what: String, said: &str) -> String {
+    if said.is_empty() { what } else { format!("{what}\n{said}") }
 }
 
 fn or(said: String, otherwise: &str) -> String {
@@ -128,6 +172,12 @@ impl<'l> Group<'l> {
         Self { leader, lifeline }
     }
 
+    fn signal(&self, signal: Signal) {
+        if let Some(leader) = self.leader {
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+
     /// The command has ended by itself: what it left running was meant to be.
     fn forget(&mut self) {
         if let Some(leader) = self.leader.take() {
@@ -138,9 +188,7 @@ impl<'l> Group<'l> {
 
 impl Drop for Group<'_> {
     fn drop(&mut self) {
-        if let Some(leader) = self.leader {
-            let _ = kill_process_group(leader, Signal::KILL);
-        }
+        self.signal(Signal::KILL);
         self.forget();
     }
 }

@@ -1,4 +1,4 @@
-//! The consumer that Bugle is compared with: one connection that hears NOTIFY, or polls, and takes row by row.
+//! The consumer that Bugle is compared with: one connection that hears NOTIFY and takes row by row.
 
 use super::super::clock::now_ns;
 use super::super::wire::{Order, Report, Started};
@@ -6,20 +6,13 @@ use super::{Orders, Starts, answer, misdirected};
 use crate::failure::Failure;
 use bugle::pg::connect;
 use sqlx::postgres::{PgConnectOptions, PgListener};
-use std::time::Duration;
 
-pub(super) async fn run(
-    connect: PgConnectOptions,
-    poll: Option<Duration>,
-    mut orders: Orders,
-) -> Result<(), Failure> {
+pub(super) async fn run(connect: PgConnectOptions, mut orders: Orders) -> Result<(), Failure> {
     let options = connect::Options { connections_max: 1, ..connect::Options::from(connect) };
     let mut listener = PgListener::connect_with(&connect::pool(&options).await?).await?;
-    if poll.is_none() {
-        listener.listen("bench").await?;
-    }
+    listener.listen("bench").await?;
     let starts = Starts::default();
-    let mut consumer = tokio::spawn(consume(listener, poll, starts.clone()));
+    let mut consumer = tokio::spawn(consume(listener, starts.clone()));
     answer(&())?;
     loop {
         let order = tokio::select! {
@@ -36,8 +29,8 @@ pub(super) async fn run(
     }
 }
 
-/// Takes what there is, then waits for a notification or for the next turn.
-async fn consume(mut listener: PgListener, poll: Option<Duration>, starts: Starts) -> Result<(), Failure> {
+/// Takes what there is, then waits for a notification.
+async fn consume(mut listener: PgListener, starts: Starts) -> Result<(), Failure> {
     loop {
         // Before the look: one that comes during it may speak of a row that it does not see.
         while listener.next_buffered().is_some() {}
@@ -48,9 +41,6 @@ async fn consume(mut listener: PgListener, poll: Option<Duration>, starts: Start
             let Some(id) = row else { break };
             starts.add(Started { id, at_ns: now_ns(), due_us: 0 });
         }
-        match poll {
-            Some(interval) => tokio::time::sleep(interval).await,
-            None => drop(listener.recv().await?),
-        }
+        listener.recv().await?;
     }
 }

@@ -3,7 +3,6 @@
 mod bare;
 mod producer;
 mod worker;
-mod writer;
 
 use super::ground::quiet;
 use super::wire::{Part, Spec, Started};
@@ -27,8 +26,11 @@ pub(crate) async fn run() -> Result<Exit, Failure> {
     let connect = quiet(connect::Options::parse(&spec.url)?.connect.database(&spec.database));
     match spec.part {
         Part::Producer => producer::run(&connect, orders).await?,
-        Part::Worker { queues, slots } => worker::run(connect, &queues, slots, orders).await?,
-        Part::Bare { poll } => bare::run(connect, poll, orders).await?,
+        Part::Worker { queues, slots } => worker::run(connect, &queues, slots, None, orders).await?,
+        Part::Stuck { queue, slots, lease } => {
+            worker::run(connect, &[queue], slots, Some(lease), orders).await?;
+        }
+        Part::Bare => bare::run(connect, orders).await?,
     }
     Ok(Exit::Ok)
 }

@@ -1,22 +1,19 @@
 //! A producer: as fast as it goes, at a rate, or for later.
 
+use super::super::callers::{Enough, broken, saturate};
 use super::super::clock::now_ns;
-use super::super::wire::{Order, Saturated, Scheduled, Sent, Write};
-use super::writer::Writer;
+use super::super::wire::{Order, Scheduled, Sent, Write};
+use super::super::writer::Writer;
 use super::{Orders, answer, misdirected};
 use crate::failure::Failure;
 use bugle::Bugle;
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-/// Writes of each client before the clock starts.
-const WARM_UP: usize = 5;
 /// One session writes at most about this many a second; more are more sessions.
 const RATE_OF_ONE: u32 = 250;
 const SESSIONS_MAX: u32 = 8;
@@ -26,7 +23,8 @@ pub(super) async fn run(connect: &PgConnectOptions, mut orders: Orders) -> Resul
     while let Some(order) = orders.next().await? {
         match order {
             Order::Saturate { write, clients, length, slow_flush } => {
-                answer(&saturate(connect, write, clients, length, slow_flush).await?)?;
+                let writers = writers(connect, write, clients, slow_flush).await?;
+                answer(&saturate(writers, Enough::After(length)).await?)?;
             }
             Order::Pace { write, queue, rate, length } => {
                 let mut writers = Vec::new();
@@ -44,42 +42,22 @@ pub(super) async fn run(connect: &PgConnectOptions, mut orders: Orders) -> Resul
     Ok(())
 }
 
-async fn saturate(
+/// The sessions of one order to write as fast as it goes.
+async fn writers(
     connect: &PgConnectOptions,
     write: Write,
     clients: usize,
-    length: Duration,
     slow_flush: bool,
-) -> Result<Saturated, Failure> {
-    let barrier = Arc::new(Barrier::new(clients));
-    let mut tasks = JoinSet::new();
+) -> Result<Vec<Writer>, Failure> {
+    let mut writers = Vec::new();
     for _ in 0..clients {
-        let (connect, barrier) = (connect.clone(), barrier.clone());
-        tasks.spawn(async move {
-            let mut writer = Writer::session(&connect, write, "bench").await?;
-            if slow_flush {
-                writer.slow_down().await?;
-            }
-            for _ in 0..WARM_UP {
-                writer.write().await?;
-            }
-            barrier.wait().await;
-            let begun = Instant::now();
-            let mut commits = 0;
-            while begun.elapsed() < length {
-                writer.write().await?;
-                commits += 1;
-            }
-            Ok::<_, Failure>((commits, begun.elapsed()))
-        });
+        let mut writer = Writer::session(connect, write, "bench").await?;
+        if slow_flush {
+            writer.slow_down().await?;
+        }
+        writers.push(writer);
     }
-    let mut all = Saturated { commits: 0, warm_up: WARM_UP * clients, took: Duration::ZERO };
-    while let Some(ended) = tasks.join_next().await {
-        let (commits, took) = ended.map_err(broken)??;
-        all.commits += commits;
-        all.took = all.took.max(took);
-    }
-    Ok(all)
+    Ok(writers)
 }
 
 /// Sessions that a rate needs.
@@ -89,8 +67,7 @@ fn sessions(rate: u32) -> u32 {
 
 /// The writers of a node that produces for itself.
 pub(super) fn of_node(bugle: &Bugle, queue: &str, rate: u32) -> Vec<Writer> {
-    let writer = || Writer::Node { bugle: bugle.clone(), queue: queue.to_owned() };
-    (0..sessions(rate)).map(|_| writer()).collect()
+    (0..sessions(rate)).map(|_| Writer::node(bugle, queue)).collect()
 }
 
 /// Writes at a rate. The moments are random within their turns: at equal distances they would keep step with whoever polls.
@@ -140,9 +117,4 @@ async fn schedule(
     let now: DateTime<Utc> = sqlx::query_scalar(clock).fetch_one(&mut connection).await?;
     connection.close().await?;
     Ok(Scheduled { jobs: usize::try_from(count).unwrap_or_default(), in_time: now < first })
-}
-
-#[allow(clippy::needless_pass_by_value)] // as map_err hands it over
-fn broken(error: tokio::task::JoinError) -> Failure {
-    Failure::server(format!("a task of the benchmark failed: {error}"))
 }

@@ -1,4 +1,4 @@
-//! A node: one worker for each of its queues, whose handler only looks at the clock.
+//! A node: one worker for each of its queues, whose handler only looks at the clock, or looks at it and never ends.
 
 use super::super::clock::now_ns;
 use super::super::wire::{Order, Report, Started};
@@ -17,10 +17,12 @@ const DRAIN: Duration = Duration::from_secs(1);
 const CONNECTIONS_MIN: usize = 8;
 const CONNECTIONS_MAX: usize = 16;
 
+/// `stuck`: the handlers never end, under a lease of this length.
 pub(super) async fn run(
     connect: PgConnectOptions,
     queues: &[String],
     slots: u32,
+    stuck: Option<Duration>,
     mut orders: Orders,
 ) -> Result<(), Failure> {
     let connections = queues.len().clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
@@ -34,10 +36,19 @@ pub(super) async fn run(
     for queue in queues {
         let starts = starts.clone();
         let worker = bugle.worker(queue).concurrency(slots).drain(DRAIN);
+        let worker = match stuck {
+            Some(lease) => worker.lease(lease),
+            None => worker,
+        };
         let worker = worker.handle_any(move |claimed: Claimed, _: Ctx| {
             let due_us = claimed.due_at.timestamp_micros();
             starts.add(Started { id: claimed.id.0, at_ns: now_ns(), due_us });
-            async { Verdict::Done }
+            async move {
+                if stuck.is_some() {
+                    std::future::pending::<()>().await;
+                }
+                Verdict::Done
+            }
         });
         workers.spawn(worker.run(stop.clone()));
     }

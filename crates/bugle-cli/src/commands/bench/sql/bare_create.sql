@@ -22,3 +22,10 @@ BEGIN
 END $$;
 CREATE TRIGGER notify AFTER INSERT ON bench.bare_notify
 FOR EACH STATEMENT EXECUTE FUNCTION bench.notify();
+
+-- The floor that rows are claimed from.
+CREATE TABLE bench.floor (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  taken_at timestamptz,
+  payload jsonb NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05);

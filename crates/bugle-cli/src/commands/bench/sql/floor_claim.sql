@@ -1,8 +1,8 @@
 -- Takes at most $1 rows.
-UPDATE bugle.floor
+UPDATE bench.floor
 SET taken_at = now()
 WHERE id = ANY (ARRAY(
-  SELECT id FROM bugle.floor
+  SELECT id FROM bench.floor
   WHERE taken_at IS NULL
   ORDER BY id LIMIT $1
   FOR UPDATE SKIP LOCKED))

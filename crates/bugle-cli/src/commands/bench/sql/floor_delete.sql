@@ -1,3 +1,3 @@
 -- Ends the rows $1.
-DELETE FROM bugle.floor
+DELETE FROM bench.floor
 WHERE id = ANY ($1);

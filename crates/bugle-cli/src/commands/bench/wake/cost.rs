@@ -1,7 +1,8 @@
 //! Single-row transactions a second, beside a bare INSERT.
 
+use super::super::check::{Check, Target};
 use super::super::child::Child;
-use super::super::engine::{Engine, Rings};
+use super::super::engine::{self, Rings};
 use super::super::figure::{Figure, number, of_rounds, rate};
 use super::super::ground::Ground;
 use super::super::wire::{Order, Part, Saturated, Write};
@@ -12,6 +13,8 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use std::time::Duration;
 
+/// What a slowed flush is called.
+const SLOW: &str = "2 ms";
 /// The queue whose bell is held.
 const QUEUE: &str = "bench";
 /// Notifications of the last commits are still on their way when the producer has its answers.
@@ -72,11 +75,8 @@ pub(super) struct Row {
 }
 
 /// All lines, the four sides together.
-pub(super) fn cells(clients: &[usize], may_slow_down: bool, has_bell: bool) -> Vec<Cell> {
-    let mut sides = vec![Side::Bare, Side::BareNotify, Side::Awake];
-    if has_bell {
-        sides.push(Side::Asleep);
-    }
+pub(super) fn cells(clients: &[usize], may_slow_down: bool) -> Vec<Cell> {
+    let sides = [Side::Bare, Side::BareNotify, Side::Awake, Side::Asleep];
     let mut cells = Vec::new();
     for slow_flush in [false, true].into_iter().filter(|slow| !slow || may_slow_down) {
         for clients in clients {
@@ -100,18 +100,17 @@ pub(super) async fn may_slow_down(ground: &Ground) -> Result<bool, Failure> {
 pub(super) async fn measure(
     plan: Plan,
     ground: &Ground,
-    engine: &Engine,
     cells: &[Cell],
     bar: &ProgressBar,
 ) -> Result<Vec<Row>, Failure> {
     let mut producer = ground.start(Part::Producer).await?;
-    let rings = engine.listen(ground.pool()).await?;
+    let rings = engine::listen(ground.pool()).await?;
     let mut rounds: Vec<Vec<Round>> = cells.iter().map(|_| Vec::new()).collect();
     for _ in 0..plan.rounds {
         ground.make_tables().await?;
         let mut bare = f64::NAN;
         for (cell, rounds) in cells.iter().zip(&mut rounds) {
-            let (saturated, heard) = write(plan, ground, engine, *cell, &mut producer, &rings).await?;
+            let (saturated, heard) = write(plan, ground, *cell, &mut producer, &rings).await?;
             let per_s = rate(saturated.commits, saturated.took);
             if cell.side == Side::Bare {
                 bare = per_s; // the first of the sides of this flush and number of clients
@@ -132,13 +131,12 @@ pub(super) async fn measure(
 async fn write(
     plan: Plan,
     ground: &Ground,
-    engine: &Engine,
     cell: Cell,
     producer: &mut Child,
     rings: &Rings,
 ) -> Result<(Saturated, usize), Failure> {
     let sleeper = match cell.side {
-        Side::Asleep => Some(engine.hold_bell(ground.pool(), QUEUE).await?),
+        Side::Asleep => Some(engine::hold_bell(ground.pool(), QUEUE).await?),
         _ => None,
     };
     rings.take();
@@ -157,9 +155,17 @@ async fn write(
     Ok((saturated, heard))
 }
 
+/// What must hold where a flush takes its time: being able to wake costs next to nothing.
+pub(super) fn check(rows: &[Row]) -> Check {
+    let slow = |row: &&Row| row.flush == SLOW && row.side == Side::Awake.name();
+    let ratio = rows.iter().filter(slow).max_by_key(|row| row.clients).and_then(|row| row.ratio);
+    let name = "single enqueue, most clients, 2 ms flush, consumers awake / bare INSERT";
+    Check::new(name, ratio, Target::AtLeast(0.9))
+}
+
 fn row(cell: Cell, rounds: &[Round]) -> Row {
     Row {
-        flush: if cell.slow_flush { "2 ms" } else { "normal" },
+        flush: if cell.slow_flush { SLOW } else { "normal" },
         clients: cell.clients,
         side: cell.side.name(),
         tx_per_s: of_rounds(rounds, |round| round.per_s.round()),

@@ -1,6 +1,6 @@
 //! Notifications and looks for each job, with a real worker in another process.
 
-use super::super::engine::Engine;
+use super::super::engine;
 use super::super::figure::{Figure, number, of_rounds};
 use super::super::ground::Ground;
 use super::super::meter::Meter;
@@ -33,7 +33,6 @@ struct Round {
 pub(super) struct Row {
     rate: u32,
     jobs_per_s: Option<Figure>,
-    /// None where there is no bell.
     notifies_per_job: Option<Figure>,
     /// None where statements cannot be counted.
     looks_per_job: Option<Figure>,
@@ -42,35 +41,28 @@ pub(super) struct Row {
 pub(super) async fn measure(
     plan: Plan,
     ground: &Ground,
-    engine: &Engine,
     meter: Option<&Meter>,
     bar: &ProgressBar,
 ) -> Result<Vec<Row>, Failure> {
     let mut rounds = RATES.map(|_| Vec::new());
     for _ in 0..plan.rounds {
         for (rate, rounds) in RATES.into_iter().zip(&mut rounds) {
-            rounds.push(round(plan, rate, ground, engine, meter).await?);
+            rounds.push(round(plan, rate, ground, meter).await?);
             bar.inc(1);
         }
     }
-    Ok(RATES.into_iter().zip(&rounds).map(|(rate, rounds)| row(rate, rounds, engine)).collect())
+    Ok(RATES.into_iter().zip(&rounds).map(|(rate, rounds)| row(rate, rounds)).collect())
 }
 
-async fn round(
-    plan: Plan,
-    rate: u32,
-    ground: &Ground,
-    engine: &Engine,
-    meter: Option<&Meter>,
-) -> Result<Round, Failure> {
+async fn round(plan: Plan, rate: u32, ground: &Ground, meter: Option<&Meter>) -> Result<Round, Failure> {
     ground.make_tables().await?;
     let looks = async || match meter {
-        Some(meter) => meter.read(ground.database(), engine.look_pattern()).await.map(Some),
+        Some(meter) => meter.read(ground.database()).await.map(Some),
         None => Ok(None),
     };
     let mut producer = ground.start(Part::Producer).await?;
     let mut consumers = [ground.start(Part::Worker { queues: vec![QUEUE.to_owned()], slots: SLOTS }).await?];
-    let rings = engine.listen(ground.pool()).await?;
+    let rings = engine::listen(ground.pool()).await?;
     tokio::time::sleep(SETTLE).await;
     let before = looks().await?;
     rings.take();
@@ -91,12 +83,12 @@ async fn round(
     })
 }
 
-fn row(rate: u32, rounds: &[Round], engine: &Engine) -> Row {
+fn row(rate: u32, rounds: &[Round]) -> Row {
     let looks: Vec<f64> = rounds.iter().filter_map(|round| round.looks).collect();
     Row {
         rate,
         jobs_per_s: of_rounds(rounds, |round| round.jobs_per_s),
-        notifies_per_job: of_rounds(rounds, |round| round.notifies).filter(|_| engine.has_bell),
+        notifies_per_job: of_rounds(rounds, |round| round.notifies),
         looks_per_job: Figure::of(&looks),
     }
 }

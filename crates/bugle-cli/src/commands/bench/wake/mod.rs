@@ -3,7 +3,7 @@
 mod cost;
 mod count;
 
-use super::engine::{Engine, NO_BELL};
+use super::check::Check;
 use super::figure;
 use super::ground::{Ground, on_ground};
 use super::meter::{Meter, NO_METER, with_meter};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 pub(in super::super) const METHOD: &str = "\
 Method, cost: one producer process writes one row or job a transaction, as fast as it goes, with --clients sessions, prepared
-statements and payloads of 128 bytes; nobody consumes. In each round the four sides take turns for --length each: `bare INSERT`, a table
+statements and payloads of about 100 bytes; nobody consumes. In each round the four sides take turns for --length each: `bare INSERT`, a table
 with one index; `bare INSERT, NOTIFY`, the same with a statement trigger that notifies; `enqueue, awake`, bugle.enqueue() while nobody
 holds the bell; `enqueue, asleep`, the same while a session holds it throughout: the worst case, which ends in life when the sleeper
 wakes. One session of another process listens on all channels and counts: notifications per transaction. `2 ms` sets commit_delay = 2000
@@ -54,13 +54,20 @@ struct Plan {
 
 /// What came of it.
 #[derive(Serialize)]
-struct Answer {
+pub(in super::super) struct Answer {
     cost: Vec<cost::Row>,
     counts: Vec<count::Row>,
     notes: Vec<String>,
 }
 
 pub(in super::super) async fn run(args: &Args, place: &Place, output: Output) -> Result<Exit, Failure> {
+    let answer = measure(args, place).await?;
+    let tables = [cost::table(&answer.cost), count::table(&answer.counts)];
+    figure::print(output, &answer, &tables, &answer.notes)?;
+    Ok(Exit::Ok)
+}
+
+pub(in super::super) async fn measure(args: &Args, place: &Place) -> Result<Answer, Failure> {
     let default = if args.quick { Duration::from_millis(150) } else { Duration::from_secs(2) };
     let plan =
         Plan { rounds: if args.quick { 1 } else { args.rounds }, length: args.length.unwrap_or(default) };
@@ -69,41 +76,35 @@ pub(in super::super) async fn run(args: &Args, place: &Place, output: Output) ->
             "rounds, length and clients must be above zero; leave them out for the defaults",
         ));
     }
-    let answer = with_meter(place, "wake", async |meter| {
-        on_ground(place, "wake", async |ground| measure(plan, &args.clients, ground, meter).await).await
-    });
-    let answer = answer.await?;
-    figure::print(
-        output,
-        &answer,
-        &[cost::table(&answer.cost), count::table(&answer.counts)],
-        &answer.notes,
-    )?;
-    Ok(Exit::Ok)
+    with_meter(place, "wake", async |meter| {
+        on_ground(place, "wake", async |ground| measure_on(plan, &args.clients, ground, meter).await).await
+    })
+    .await
 }
 
-async fn measure(
+/// What must hold.
+pub(in super::super) fn checks(answer: &Answer) -> Vec<Check> {
+    vec![cost::check(&answer.cost)]
+}
+
+async fn measure_on(
     plan: Plan,
     clients: &[usize],
     ground: &Ground,
     meter: Option<&Meter>,
 ) -> Result<Answer, Failure> {
-    let engine = Engine::find(ground).await?;
     let may_slow_down = cost::may_slow_down(ground).await?;
     let mut notes = Vec::new();
-    if !engine.has_bell {
-        notes.push(NO_BELL.to_owned());
-    }
     if !may_slow_down {
         notes.push("The 2 ms flush is left out: only a superuser may set commit_delay.".to_owned());
     }
     if meter.is_none() {
         notes.push(NO_METER.to_owned());
     }
-    let cells = cost::cells(clients, may_slow_down, engine.has_bell);
+    let cells = cost::cells(clients, may_slow_down);
     let bar = progress::bar(plan.rounds * (cells.len() + count::RATES.len()));
-    let cost = cost::measure(plan, ground, &engine, &cells, &bar).await?;
-    let counts = count::measure(plan, ground, &engine, meter, &bar).await?;
+    let cost = cost::measure(plan, ground, &cells, &bar).await?;
+    let counts = count::measure(plan, ground, meter, &bar).await?;
     bar.finish_and_clear();
     Ok(Answer { cost, counts, notes })
 }

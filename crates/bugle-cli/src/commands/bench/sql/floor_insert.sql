@@ -1,3 +1,3 @@
 -- Writes the payloads $1.
-INSERT INTO bugle.floor (payload)
+INSERT INTO bench.floor (payload)
 SELECT payload FROM unnest($1::jsonb[]) AS payload;

@@ -1,23 +1,17 @@
-//! Looking at jobs and queues, and what a person does to a single job.
+//! Looking at jobs, and what a person does to a single one.
 
-use super::{JobId, State};
-use crate::name::SchemaName;
+use crate::jobs::{JobId, State};
 use crate::{Bugle, Error};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use sqlx::{AssertSqlSafe, PgPool};
 use std::time::Duration;
-
-/// Were the job rows of `schema` written in this very database cluster? After a restore into another one they were not, and
-/// `rebase()` must be run.
-pub async fn same_cluster(pool: &PgPool, schema: &SchemaName) -> Result<bool, Error> {
-    let sql = schema.place_in(include_str!("sql/same_cluster.sql"));
-    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(pool).await.map_err(Error::executing)
-}
 
 /// How often a job that is just being settled is tried again, and how long to wait in between.
 const CHANGE_TRIES_MAX: u32 = 10;
 const CHANGE_PAUSE: Duration = Duration::from_millis(20);
+
+/// A list looks among so many ids first, and among all only when that did not fill it.
+const NEWEST_IDS: i64 = 100_000;
 
 /// Which jobs to list; every field left out = any.
 #[derive(Debug, Clone, Default)]
@@ -71,18 +65,26 @@ pub struct JobDetail {
     pub claimed_at: Option<DateTime<Utc>>,
     /// Until when.
     pub lease_until: Option<DateTime<Utc>>,
+    /// Who ended it, when it is done and that was written down.
+    pub ended_by: Option<String>,
+    /// What its handler returned.
+    pub result: Option<serde_json::Value>,
     /// The attempts that failed.
     pub failures: Vec<FailedAttempt>,
 }
 
+/// A job, and where it stands in line.
 #[derive(sqlx::FromRow)]
 struct DetailRow {
     #[sqlx(flatten)]
     row: JobRow,
+    x: Option<i64>,
     payload: serde_json::Value,
     worker: Option<String>,
     claimed_at: Option<DateTime<Utc>>,
     lease_until: Option<DateTime<Utc>>,
+    ended_by: Option<String>,
+    result: Option<serde_json::Value>,
 }
 
 /// One attempt that did not end well.
@@ -100,43 +102,35 @@ pub struct FailedAttempt {
     pub message: String,
 }
 
-/// A queue and how many jobs are in which state.
-#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
-pub struct QueueRow {
-    /// Its name.
-    pub name: String,
-    /// How its waiters are woken.
-    pub mode: String,
-    /// Jobs that wait for their time.
-    pub scheduled: i64,
-    /// Jobs that may be claimed.
-    pub ready: i64,
-    /// Jobs in workers' hands.
-    pub leased: i64,
-    /// Jobs acked so far.
-    pub done: i64,
-    /// Jobs out of attempts.
-    pub dead: i64,
-    /// Jobs cancelled so far.
-    pub cancelled: i64,
-}
-
 impl Bugle {
     /// At most `most` jobs, newest first.
     pub async fn list_jobs(&self, filter: &Filter, most: u32) -> Result<Vec<JobRow>, Error> {
-        sqlx::query_as(self.statements().list_jobs())
-            .bind(self.namespace().as_str())
-            .bind(filter.queue.as_deref())
-            .bind(filter.state.map(State::as_str))
-            .bind(filter.kind.as_deref())
-            .bind(i64::from(most))
-            .fetch_all(self.pool())
-            .await
-            .map_err(Error::executing)
+        for newest in [NEWEST_IDS, i64::MAX] {
+            let jobs: Vec<JobRow> = sqlx::query_as(self.statements().list_jobs())
+                .bind(self.namespace().as_str())
+                .bind(filter.queue.as_deref())
+                .bind(filter.state.map(State::as_str))
+                .bind(filter.kind.as_deref())
+                .bind(i64::from(most))
+                .bind(newest)
+                .fetch_all(self.pool())
+                .await
+                .map_err(Error::executing)?;
+            let enough = usize::try_from(most).is_ok_and(|most| jobs.len() >= most);
+            if enough || newest == i64::MAX {
+                return Ok(jobs);
+            }
+        }
+        Ok(Vec::new())
     }
 
     /// Everything known about one job; `None` when there is no such job, or no longer.
     pub async fn show_job(&self, id: JobId) -> Result<Option<JobDetail>, Error> {
+        Ok(self.find_job(id).await?.map(|(job, _)| job))
+    }
+
+    /// A job, and the number of the transaction that made it claimable: with lane and id its place in line.
+    pub(super) async fn find_job(&self, id: JobId) -> Result<Option<(JobDetail, Option<i64>)>, Error> {
         let found: Option<DetailRow> = sqlx::query_as(self.statements().show_job())
             .bind(self.namespace().as_str())
             .bind(id)
@@ -149,23 +143,17 @@ impl Bugle {
             .fetch_all(self.pool())
             .await
             .map_err(Error::executing)?;
-        Ok(Some(JobDetail {
+        let job = JobDetail {
             row: found.row,
             payload: found.payload,
             worker: found.worker,
             claimed_at: found.claimed_at,
             lease_until: found.lease_until,
+            ended_by: found.ended_by,
+            result: found.result,
             failures,
-        }))
-    }
-
-    /// Every queue of the namespace with its counts, read from maintained counters.
-    pub async fn list_queues(&self) -> Result<Vec<QueueRow>, Error> {
-        sqlx::query_as(self.statements().list_queues())
-            .bind(self.namespace().as_str())
-            .fetch_all(self.pool())
-            .await
-            .map_err(Error::executing)
+        };
+        Ok(Some((job, found.x)))
     }
 
     /// Ends an open job. Returns the state that it was in: `ready` or `scheduled` = it will never start; `leased` = a worker may be at

@@ -1,0 +1,2 @@
+-- Writes payloads, one a line.
+COPY bench.floor (payload) FROM STDIN

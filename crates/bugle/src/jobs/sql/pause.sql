@@ -1,0 +1,2 @@
+-- Pauses queue $1 of namespace $2. False: it was paused already.
+SELECT bugle.pause($1, $2);

@@ -1,0 +1,76 @@
+//! No statement of a job's path reads a table from end to end. The tables are empty or tiny when a session makes its plans, a sequential scan
+//! is the cheapest then, and it would be kept while they grow.
+
+use crate::fixture::{Fixture, LEASE, raw, receipts};
+use bugle::Outcome;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const HOT: &str = "SELECT relname::text, seq_scan, coalesce(idx_scan, 0) FROM pg_stat_user_tables
+    WHERE schemaname = current_schema() AND relname IN ('job', 'due', 'lease', 'cursor', 'job_key', 'dead')";
+
+/// How often each table was read from end to end, and by an index. PostgreSQL counts what a session did when the session has ended.
+async fn scans(f: &Fixture) -> BTreeMap<String, (i64, i64)> {
+    let sql = HOT.replace("current_schema()", &format!("'{}'", f.db.schema_name().unwrap().as_str()));
+    let rows: Vec<(String, i64, i64)> =
+        sqlx::query_as(sqlx::AssertSqlSafe(sql)).fetch_all(f.db.pool()).await.unwrap();
+    rows.into_iter().map(|(name, whole, index)| (name, (whole, index))).collect()
+}
+
+/// Every way a job can go, more often than a session tries other plans.
+async fn all_ways(f: &Fixture) {
+    let pool = sqlx::PgPool::connect_with(f.db.connect_options().clone()).await.unwrap();
+    let schema = f.db.schema_name().unwrap();
+    let bugle = bugle::Bugle::new(pool, bugle::Options { schema, ..Default::default() }).await.unwrap();
+    let queue = bugle.queue("q").await.unwrap();
+    for n in 0..12 {
+        let job = || bugle.enqueue_raw("q", "k", raw("1"));
+        job().send().await.unwrap();
+        job().key(&format!("key {n}")).send().await.unwrap();
+        job().delay(Duration::from_millis(1)).send().await.unwrap();
+        bugle.enqueue_many_raw("q", "k", vec![raw("1"), raw("2"), raw("3")]).send().await.unwrap();
+        // By the function, and by the engine's own statement.
+        let look = queue.claim("w", 2, LEASE).await.unwrap();
+        queue.renew("w", &[look.token]).await.unwrap();
+        queue.ack(&receipts(&look.jobs), &[look.token]).await.unwrap();
+        let look = queue.claim_within("w", 2, LEASE, LEASE).await.unwrap().unwrap();
+        queue.release(&receipts(&look.jobs), &[look.token]).await.unwrap();
+        let look = queue.claim_within("w", 1, LEASE, LEASE).await.unwrap().unwrap();
+        f.expire(look.token).await;
+        let look = queue.claim("w", 1, LEASE).await.unwrap();
+        let fail = look.jobs.iter().map(|job| bugle::jobs::Failure {
+            receipt: job.receipt,
+            retry_in: (n % 2 == 0).then_some(Duration::from_millis(1)),
+            code: "c".to_owned(),
+            message: "m".to_owned(),
+        });
+        queue.fail(&fail.collect::<Vec<_>>(), &[look.token]).await.unwrap();
+        let missing = bugle.cancel_job(bugle::JobId(i64::MAX)).await;
+        assert!(missing.is_ok_and(|was| was.is_none()));
+    }
+    let refused = bugle.enqueue_raw("q", "k", raw("1")).key("").send().await.unwrap_err();
+    assert_eq!(refused.outcome(), Outcome::Refused);
+    bugle.close().await;
+}
+
+#[tokio::test]
+async fn no_statement_of_a_jobs_path_reads_a_whole_table() {
+    let f = Fixture::new().await;
+    f.enqueue(20).await;
+    // So small that a planner who may would always read them whole.
+    f.execute("ANALYZE bugle.job, bugle.due, bugle.lease, bugle.cursor, bugle.job_key, bugle.dead").await;
+    let before = scans(&f).await;
+    all_ways(&f).await;
+    let begun = std::time::Instant::now();
+    let after = loop {
+        let after = scans(&f).await;
+        if ["job", "due", "lease", "cursor"].iter().all(|name| after[*name].1 > before[*name].1 + 10) {
+            break after;
+        }
+        assert!(begun.elapsed() < LEASE, "not counted: {after:?}, before {before:?}");
+        tokio::task::yield_now().await;
+    };
+    for (name, (whole, _)) in &after {
+        assert_eq!(*whole, before[name].0, "{name} was read from end to end: {after:?}, before {before:?}");
+    }
+}
