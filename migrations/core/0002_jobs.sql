@@ -166,7 +166,8 @@ INSERT INTO bugle.move (id, cause, from_state, to_state) VALUES
   (11, 'cancel', 'ready', 'cancelled'),
   (12, 'cancel', 'leased', 'cancelled'),
   (13, 'retry', 'scheduled', 'ready'),
-  (14, 'retry', 'dead', 'ready');
+  (14, 'retry', 'dead', 'ready'),
+  (15, 'snooze', 'leased', 'scheduled');
 
 -- How many jobs made which move: one row per statement, folded by the sweep. Depth is read from here, never counted in job.
 CREATE TABLE bugle.tally (

@@ -92,6 +92,7 @@ BEGIN
 END $$;
 
 -- Enqueues one job and returns its id; with a key that another job has, that job's id, and nothing is written.
+-- extra: a retry rule of the job's own, {"retry": {"table_s": [0, 30, 300]}} or {"retry": {"base_s": 1, "max_s": 900, "jitter": 0.2}} (docs/jobs.md).
 CREATE FUNCTION bugle.enqueue(
   queue text,
   kind text,
@@ -102,18 +103,23 @@ CREATE FUNCTION bugle.enqueue(
   key text DEFAULT NULL,
   key_window interval DEFAULT '24 hours',
   max_attempts int DEFAULT 5,
-  namespace text DEFAULT 'default'
+  namespace text DEFAULT 'default',
+  extra jsonb DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
   a_queue ALIAS FOR queue; a_kind ALIAS FOR kind; a_payload ALIAS FOR payload; a_due ALIAS FOR due_at; a_delay ALIAS FOR delay;
-  a_priority ALIAS FOR priority; a_key ALIAS FOR key; a_window ALIAS FOR key_window; a_max ALIAS FOR max_attempts; a_namespace ALIAS FOR namespace;
+  a_priority ALIAS FOR priority; a_key ALIAS FOR key; a_window ALIAS FOR key_window; a_max ALIAS FOR max_attempts; a_namespace ALIAS FOR namespace; a_extra ALIAS FOR extra;
   number int;
   new_id bigint;
   old_id bigint;
   due timestamptz;
 BEGIN
   PERFORM bugle.check_job(a_kind, a_payload, a_priority, a_max, a_key);
+  IF jsonb_typeof(a_extra) <> 'object' OR octet_length(a_extra::text) > 4096 THEN
+    RAISE EXCEPTION 'extra is no JSON object, or longer than 4096 bytes'
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'It holds a retry rule of the job''s own: {"retry": {"table_s": [0, 30, 300]}}.';
+  END IF;
   IF a_due IS NOT NULL OR a_delay IS NOT NULL THEN
     due := bugle.due_time(a_due, a_delay);
   END IF;
@@ -134,12 +140,12 @@ BEGIN
     END IF;
   END IF;
   IF due IS NULL THEN
-    INSERT INTO bugle.job (queue, lane, id, max_attempts, kind, key, payload)
-    VALUES (number, a_priority, new_id, a_max, a_kind, a_key, a_payload);
+    INSERT INTO bugle.job (queue, lane, id, max_attempts, kind, key, extra, payload)
+    VALUES (number, a_priority, new_id, a_max, a_kind, a_key, a_extra, a_payload);
     INSERT INTO bugle.tally (queue, move, n) VALUES (number, 1, 1);
   ELSE
-    INSERT INTO bugle.due (queue, lane, attempt, due_at, id, max_attempts, kind, key, payload)
-    VALUES (number, a_priority, 0, due, new_id, a_max, a_kind, a_key, a_payload);
+    INSERT INTO bugle.due (queue, lane, attempt, due_at, id, max_attempts, kind, key, extra, payload)
+    VALUES (number, a_priority, 0, due, new_id, a_max, a_kind, a_key, a_extra, a_payload);
     INSERT INTO bugle.tally (queue, move, n) VALUES (number, 2, 1);
   END IF;
   PERFORM bugle.check_bell(number);

@@ -3,25 +3,28 @@
 -- By ctid, with the same pinned plans as in 0004.
 -- An id that is not returned: that job was lost or cancelled, a normal answer. p_closed: leases of which nothing is left.
 
-CREATE FUNCTION bugle.ack(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
+-- p_result: what the handlers returned; NULL: nothing, for any of them.
+CREATE FUNCTION bugle.ack(
+  p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[], p_result jsonb[] DEFAULT NULL
+) RETURNS SETOF bigint LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
     DELETE FROM bugle.job j USING (
-      SELECT k.place
-      FROM unnest(p_lane, p_x, p_id, p_token) AS u (lane, x, id, token)
+      SELECT k.place, l.worker, u.result
+      FROM unnest(p_lane, p_x, p_id, p_token, p_result) AS u (lane, x, id, token, result)
       CROSS JOIN LATERAL (
         SELECT h.ctid AS place FROM bugle.job h
         WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0
       ) k
-      WHERE EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
+      JOIN bugle.lease l ON l.token = u.token
     ) held
     WHERE j.ctid = held.place
-    RETURNING j.*
+    RETURNING j.*, held.worker, held.result
   ), kept AS (
-    INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, extra, payload)
-    SELECT g.queue, g.lane, g.attempt + 1, g.id, g.enqueued_at, g.max_attempts, 'done', g.kind, g.key, g.extra, g.payload FROM gone g
+    INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, extra, payload, worker, result)
+    SELECT g.queue, g.lane, g.attempt + 1, g.id, g.enqueued_at, g.max_attempts, 'done', g.kind, g.key, g.extra, g.payload, g.worker, g.result FROM gone g
     WHERE (SELECT q.history FROM bugle.queue q WHERE q.id = p_queue)
   ), closed AS (
     DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
@@ -29,6 +32,28 @@ BEGIN
     INSERT INTO bugle.tally (queue, move, n) SELECT p_queue, 4, count(*) FROM gone HAVING count(*) > 0
   )
   SELECT g.id FROM gone g;
+END $$;
+
+-- Ends one job inside the transaction of whoever did its work: both happen or neither. Refuses when the job is no longer held: the error
+-- ends the transaction, so that work which somebody else does as well cannot be committed by carelessness.
+CREATE FUNCTION bugle.ack_in(p_queue int, p_lane smallint, p_x bigint, p_id bigint, p_token bigint, p_result jsonb DEFAULT NULL) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM bugle.ack(p_queue, ARRAY[p_lane], ARRAY[p_x], ARRAY[p_id], ARRAY[p_token], '{}', ARRAY[p_result]);
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'job % is no longer held: its lease was lost, or it was cancelled or has ended', p_id
+      USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Nothing of this transaction will be kept.';
+  END IF;
+END $$;
+
+-- Which of these jobs are still held. Reads only: for a worker that heard that something was cancelled.
+CREATE FUNCTION bugle.held(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN QUERY
+  SELECT u.id
+  FROM unnest(p_lane, p_x, p_id, p_token) AS u (lane, x, id, token)
+  WHERE EXISTS (SELECT FROM bugle.job h WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id)
+    AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token);
 END $$;
 
 -- p_retry_in: when to try again; NULL = never, dead at once. Dead as well when the attempts are used up.
@@ -101,6 +126,39 @@ BEGIN
   )
   SELECT g.id FROM gone g;
   IF FOUND THEN
+    PERFORM bugle.check_bell(p_queue);
+  END IF;
+END $$;
+
+-- Puts jobs off, the attempt not counted: scheduled again, each after its p_delay.
+CREATE FUNCTION bugle.snooze(
+  p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[], p_delay interval[]
+) RETURNS SETOF bigint LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  RETURN QUERY
+  WITH gone AS (
+    DELETE FROM bugle.job j USING (
+      SELECT k.place, u.delay
+      FROM unnest(p_lane, p_x, p_id, p_token, p_delay) AS u (lane, x, id, token, delay)
+      CROSS JOIN LATERAL (
+        SELECT h.ctid AS place FROM bugle.job h
+        WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0
+      ) k
+      WHERE EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
+    ) held
+    WHERE j.ctid = held.place
+    RETURNING j.*, held.delay
+  ), again AS (
+    INSERT INTO bugle.due (queue, lane, attempt, due_at, id, enqueued_at, max_attempts, kind, key, extra, payload)
+    SELECT g.queue, g.lane, g.attempt, clock_timestamp() + g.delay, g.id, g.enqueued_at, g.max_attempts, g.kind, g.key, g.extra, g.payload FROM gone g
+  ), closed AS (
+    DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
+  ), counted AS (
+    INSERT INTO bugle.tally (queue, move, n) SELECT p_queue, 15, count(*) FROM gone HAVING count(*) > 0
+  )
+  SELECT g.id FROM gone g;
+  IF FOUND THEN   -- sleepers must learn of the moment
     PERFORM bugle.check_bell(p_queue);
   END IF;
 END $$;

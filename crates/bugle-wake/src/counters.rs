@@ -99,11 +99,13 @@ impl Count {
         self.0.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn add(&self, n: u64) {
+    /// So many more.
+    pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    pub(crate) fn one(&self) {
+    /// One more.
+    pub fn one(&self) {
         self.add(1);
     }
 }
@@ -169,7 +171,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    pub(crate) fn note(&self, time: Duration) {
+    /// Counts a time.
+    pub fn note(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let bucket = usize::try_from(micros.checked_ilog2().map_or(0, |log| log + 1)).unwrap_or(31);
         self.buckets[bucket.min(31)].one();

@@ -16,6 +16,7 @@ use sqlx::postgres::PgConnectOptions;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
     pumps: Mutex<Vec<Arc<dyn Wake>>>,
     hooks: Mutex<Vec<Hook>>,
     control: Mutex<Control>,
+    control_changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -87,6 +89,7 @@ impl Node {
             pumps: Mutex::default(),
             hooks: Mutex::default(),
             control: Mutex::default(),
+            control_changes: watch::Sender::default(),
             options,
             place,
         });
@@ -123,6 +126,13 @@ impl Node {
     /// Does something at every heartbeat, in the listener's task: it must not take long.
     pub fn on_heartbeat(&self, hook: impl Fn() + Send + Sync + 'static) {
         locked(&self.shared.hooks).push(Box::new(hook));
+    }
+
+    /// Changes whenever control was rung for, and whenever a ring may have been missed: for parts that act on more than modes. They ask
+    /// the database what has changed; nobody has to listen or to poll for it.
+    #[must_use]
+    pub fn control_changes(&self) -> watch::Receiver<u64> {
+        self.shared.control_changes.subscribe()
     }
 
     /// What is held for nobody is let go at once: peers that sleep are told. For a process that is about to end.
@@ -233,6 +243,11 @@ impl Shared {
 
     pub(crate) fn set_control(&self, version: i64) {
         locked(&self.control).version = Some(version);
+    }
+
+    /// Control was read: whoever acts on it reads what concerns him.
+    pub(crate) fn tell_control(&self) {
+        self.control_changes.send_modify(|n| *n = n.wrapping_add(1));
     }
 
     pub(crate) fn set_modes(&self, modes: HashMap<Number, Setting>) {

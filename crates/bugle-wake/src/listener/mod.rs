@@ -7,7 +7,7 @@ use crate::counters::Why;
 use crate::node::Shared;
 use crate::number::{Bucket, Call};
 use crate::seat::{Errand, Seated, Session as Use};
-use session::{Heard, Session, read_modes};
+use session::{Heard, Session, read_control, read_modes};
 use std::time::{Duration, Instant};
 
 /// The shortest and the longest pause before a connection is tried again.
@@ -94,16 +94,27 @@ async fn poll_control(shared: &Shared) {
     shared.each(|pump, now| pump.wake_all(Why::Connected, now));
     let mut beat = Instant::now();
     while !shared.stop.is_cancelled() {
-        match read_modes(&shared.place.statements, &shared.place.pool).await {
-            Ok(modes) => shared.set_modes(modes),
-            Err(error) => tracing::warn!(%error, "wake modes could not be read"),
+        if let Err(error) = poll_once(shared).await {
+            tracing::warn!(%error, "control could not be read");
         }
         if beat.elapsed() >= shared.options.times.heartbeat {
             beat = Instant::now();
+            shared.forget_control(); // a ring without a new version is heard by those who listen alone
             shared.beat();
         }
         shared.stop.run_until_cancelled(tokio::time::sleep(CONTROL_EVERY)).await;
     }
+}
+
+async fn poll_once(shared: &Shared) -> Result<(), sqlx::Error> {
+    let (statements, pool) = (&shared.place.statements, &shared.place.pool);
+    let version = read_control(statements, pool).await?;
+    if shared.control() != Some(version) {
+        shared.set_modes(read_modes(statements, pool).await?);
+        shared.set_control(version);
+        shared.tell_control();
+    }
+    Ok(())
 }
 
 struct Listener<'a> {
@@ -254,6 +265,7 @@ impl Listener<'_> {
         let modes = self.session.modes().await?;
         self.shared.set_modes(modes);
         self.shared.set_control(version);
+        self.shared.tell_control();
         Ok(())
     }
 

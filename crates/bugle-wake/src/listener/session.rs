@@ -164,6 +164,15 @@ impl Session {
     }
 }
 
+/// The version of control.
+pub(crate) async fn read_control(
+    statements: &Statements,
+    executor: impl sqlx::PgExecutor<'_>,
+) -> Result<i64, sqlx::Error> {
+    let pulse: Pulse = sqlx::query_as(statements.heartbeat()).fetch_one(executor).await?;
+    Ok(pulse.control)
+}
+
 /// The rows of the queues that are not woken in the default way.
 pub(crate) async fn read_modes(
     statements: &Statements,

@@ -47,6 +47,8 @@ pub struct Claimed {
     pub due_at: DateTime<Utc>,
     /// The idempotency key, if it was enqueued with one.
     pub key: Option<String>,
+    /// What few jobs have, as JSON text: a retry rule of its own.
+    pub extra: Option<Box<RawValue>>,
     /// When the lease ends unless it is renewed.
     pub lease_until: DateTime<Utc>,
     /// What ends it.

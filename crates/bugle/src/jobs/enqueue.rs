@@ -1,6 +1,6 @@
 //! Writing jobs: on the handle's own pool, or inside a transaction of the caller.
 
-use super::{Job, JobId, Priority};
+use super::{Backoff, Job, JobId, Priority};
 use crate::limits::{ATTEMPTS_MAX, DURATION_MAX, ENQUEUE_JOBS_MAX, PAYLOAD_BYTES_MAX};
 use crate::name::{Key, Kind, QueueName};
 use crate::{Bugle, Error, crash};
@@ -53,6 +53,7 @@ pub struct Enqueue<'b> {
     delay: Option<Duration>,
     priority: Priority,
     max_attempts: u16,
+    extra: Result<Option<Box<RawValue>>, Error>,
 }
 
 /// What [`Enqueue`] collected, every part of it checked.
@@ -66,6 +67,7 @@ pub(super) struct Checked {
     delay: Option<PgInterval>,
     pub(super) lane: i32,
     pub(super) max_attempts: i32,
+    extra: Option<Json<Box<RawValue>>>,
 }
 
 impl<'b> Enqueue<'b> {
@@ -81,6 +83,7 @@ impl<'b> Enqueue<'b> {
             delay: None,
             priority: Priority::default(),
             max_attempts: 5,
+            extra: Ok(None),
         }
     }
 
@@ -126,8 +129,19 @@ impl<'b> Enqueue<'b> {
         self
     }
 
+    /// A retry rule of the job's own instead of the worker's. A table also says how many attempts there are, and how long the first one
+    /// waits unless a delay or due time is given.
+    pub fn retry(mut self, rule: &Backoff) -> Self {
+        self.max_attempts = rule.attempts().unwrap_or(self.max_attempts);
+        if self.delay.is_none() && self.due_at.is_none() && !rule.first().is_zero() {
+            self.delay = Some(rule.first());
+        }
+        self.extra = rule.to_extra().map(Some);
+        self
+    }
+
     /// Writes the job in a transaction of its own and returns when that has committed. What several callers send at the same time is written
-    /// together (plain jobs, that is: without a key, which may have to wait for somebody else's transaction, and due at once).
+    /// together (plain jobs, that is: without a key, which may have to wait for somebody else's transaction, without a retry rule of their own, and due at once).
     ///
     /// Dropping the future does not take the job back.
     pub async fn send(self) -> Result<JobId, Error> {
@@ -169,6 +183,7 @@ impl<'b> Enqueue<'b> {
             delay: self.delay.map(|d| interval("delay", d)).transpose()?,
             lane: self.priority.lane(),
             max_attempts: i32::from(self.max_attempts),
+            extra: self.extra?.map(Json),
         })
     }
 }
@@ -245,6 +260,7 @@ impl Checked {
             .bind(self.key_window)
             .bind(self.max_attempts)
             .bind(bugle.namespace().as_str())
+            .bind(self.extra)
             .fetch_one(executor)
             .await
             .map_err(Error::executing)

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A type whose values can be enqueued.
 ///
@@ -24,6 +25,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     const QUEUE: &'static str = "default";
     /// How often such a job is tried before it is dead.
     const MAX_ATTEMPTS: u16 = 5;
+    /// How long such a job may run; `None`: as long as its worker allows.
+    const TIMEOUT: Option<Duration> = None;
 }
 
 /// A job's number. It stays the same through all attempts.

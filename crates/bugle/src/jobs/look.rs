@@ -45,6 +45,7 @@ struct Body {
     due_at: DateTime<Utc>,
     kind: String,
     key: Option<String>,
+    extra: Option<Json<Box<RawValue>>>,
     payload: Json<Box<RawValue>>,
     until: DateTime<Utc>,
 }
@@ -173,6 +174,7 @@ impl Body {
             enqueued_at: self.enqueued_at,
             due_at: self.due_at,
             key: self.key,
+            extra: self.extra.map(|extra| extra.0),
             lease_until: self.until,
             receipt: Receipt { lane: self.lane, x: self.x, id: self.id, token },
         }

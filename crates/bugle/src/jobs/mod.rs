@@ -63,7 +63,7 @@ pub use job::{Job, JobId, Priority, State};
 pub use queue::Queue;
 pub use retry::Backoff;
 pub use settle::{Ended, Failure};
-pub use worker::{Ctx, Verdict, Worker};
+pub use worker::{Ctx, Done, Shared, Verdict, Worker};
 
 pub(crate) use fuse::Fuse;
 pub(crate) use source::JobSource;

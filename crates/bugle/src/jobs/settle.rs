@@ -4,8 +4,12 @@ use super::enqueue::interval;
 use super::{JobId, Queue, Receipt, State, Statements};
 use crate::limits::{DURATION_MAX, ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
 use crate::{Error, crash};
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgArguments;
 use sqlx::postgres::types::PgInterval;
-use sqlx::{PgPool, SqlStr};
+use sqlx::query::QueryScalar;
+use sqlx::types::Json;
+use sqlx::{PgConnection, PgTransaction, Postgres};
 use std::time::Duration;
 
 /// A failed attempt: what went wrong, and when to try again.
@@ -47,23 +51,123 @@ impl Columns {
             token: receipts.map(|r| r.token).collect(),
         }
     }
+
+    /// As parameters 2 to 5 of a statement whose first is the queue.
+    fn bind_to(self, query: Ids) -> Ids {
+        query.bind(self.lane).bind(self.x).bind(self.id).bind(self.token)
+    }
 }
+
+type Ids = QueryScalar<'static, Postgres, JobId, PgArguments>;
 
 impl Queue {
     /// Ends jobs that are done. Returns those that were still held; the others were lost or cancelled, a normal answer.
     ///
     /// `closed` names the leases of which nothing is left after this call; one left out simply ends by itself.
     pub async fn ack(&self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
-        crash::point("ack.before_send");
-        let sql = self.bugle.statements().ack();
-        let ended = end(self.bugle.pool(), sql, self.number, receipts, closed).await?;
-        crash::point("ack.after_commit");
-        Ok(ended)
+        self.desk(&mut *self.connection().await?).ack(receipts, None, closed).await
+    }
+
+    /// Like [`Queue::ack`], with what each job brought about: kept with the history.
+    pub async fn ack_with(
+        &self,
+        done: &[(Receipt, Option<serde_json::Value>)],
+        closed: &[i64],
+    ) -> Result<Vec<JobId>, Error> {
+        let receipts: Vec<Receipt> = done.iter().map(|(receipt, _)| *receipt).collect();
+        let results = done.iter().map(|(_, result)| result.clone().map(Json)).collect();
+        self.desk(&mut *self.connection().await?).ack(&receipts, Some(results), closed).await
     }
 
     /// Ends attempts that failed: each job is tried again later, or is dead when its attempts are used up.
     /// A job that is not returned was lost or cancelled.
     pub async fn fail(&self, failures: &[Failure], closed: &[i64]) -> Result<Vec<Ended>, Error> {
+        self.desk(&mut *self.connection().await?).fail(failures, closed).await
+    }
+
+    /// Gives jobs back untouched: ready at once for anybody, the attempt not counted. Returns those that were still held.
+    pub async fn release(&self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
+        self.desk(&mut *self.connection().await?).release(receipts, closed).await
+    }
+
+    /// Puts jobs off, each by its time, the attempt not counted. Returns those that were still held.
+    pub async fn snooze(&self, jobs: &[(Receipt, Duration)], closed: &[i64]) -> Result<Vec<JobId>, Error> {
+        self.desk(&mut *self.connection().await?).snooze(jobs, closed).await
+    }
+
+    /// Which of these jobs are still held; the others were lost, cancelled or have ended.
+    pub async fn held(&self, receipts: &[Receipt]) -> Result<Vec<JobId>, Error> {
+        let columns = Columns::new(receipts.iter());
+        sqlx::query_scalar(self.bugle.statements().held())
+            .bind(self.number)
+            .bind(columns.lane)
+            .bind(columns.x)
+            .bind(columns.id)
+            .bind(columns.token)
+            .fetch_all(&mut *self.connection().await?)
+            .await
+            .map_err(Error::executing)
+    }
+
+    /// Ends a job inside a transaction of the caller's, or ends that transaction: [`Ctx::complete_in`](super::Ctx::complete_in).
+    pub(super) async fn ack_in(
+        &self,
+        tx: &mut PgTransaction<'_>,
+        receipt: Receipt,
+        result: Option<serde_json::Value>,
+    ) -> Result<(), Error> {
+        sqlx::query(self.bugle.statements().ack_in())
+            .bind(self.number)
+            .bind(receipt.lane)
+            .bind(receipt.x)
+            .bind(receipt.id)
+            .bind(receipt.token)
+            .bind(result.map(Json))
+            .execute(&mut **tx)
+            .await
+            .map_err(Error::executing)
+            .map(drop)
+    }
+
+    pub(super) async fn connection(&self) -> Result<PoolConnection<Postgres>, Error> {
+        self.bugle.pool().acquire().await.map_err(Error::connecting)
+    }
+
+    /// The statements that end jobs of this queue, on that connection.
+    pub(super) fn desk<'a>(&'a self, connection: &'a mut PgConnection) -> Desk<'a> {
+        Desk { queue: self, connection }
+    }
+}
+
+/// Ends jobs of one queue on one connection: a worker keeps one while work flows.
+pub(super) struct Desk<'a> {
+    queue: &'a Queue,
+    connection: &'a mut PgConnection,
+}
+
+impl Desk<'_> {
+    /// [`Queue::ack_with`]; no results at all are usual, and cost nothing.
+    pub(super) async fn ack(
+        self,
+        receipts: &[Receipt],
+        results: Option<Vec<Option<Json<serde_json::Value>>>>,
+        closed: &[i64],
+    ) -> Result<Vec<JobId>, Error> {
+        let columns = Columns::new(receipts.iter());
+        crash::point("ack.before_send");
+        let ended = columns
+            .bind_to(sqlx::query_scalar(self.queue.bugle.statements().ack()).bind(self.queue.number))
+            .bind(closed)
+            .bind(results)
+            .fetch_all(self.connection)
+            .await
+            .map_err(Error::executing)?;
+        crash::point("ack.after_commit");
+        Ok(ended)
+    }
+
+    /// [`Queue::fail`].
+    pub(super) async fn fail(self, failures: &[Failure], closed: &[i64]) -> Result<Vec<Ended>, Error> {
         let columns = Columns::new(failures.iter().map(|f| &f.receipt));
         let retry_in: Vec<Option<PgInterval>> = failures
             .iter()
@@ -72,10 +176,9 @@ impl Queue {
         let code: Vec<String> = failures.iter().map(|f| storable(&f.code, ERROR_CODE_BYTES_MAX)).collect();
         let message: Vec<String> =
             failures.iter().map(|f| storable(&f.message, ERROR_MESSAGE_BYTES_MAX)).collect();
-        let mut connection = self.bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("fail.before_send");
-        let ended: Vec<(JobId, String)> = sqlx::query_as(self.bugle.statements().fail())
-            .bind(self.number)
+        let ended: Vec<(JobId, String)> = sqlx::query_as(self.queue.bugle.statements().fail())
+            .bind(self.queue.number)
             .bind(columns.lane)
             .bind(columns.x)
             .bind(columns.id)
@@ -84,56 +187,63 @@ impl Queue {
             .bind(retry_in)
             .bind(code)
             .bind(message)
-            .fetch_all(&mut *connection)
+            .fetch_all(self.connection)
             .await
             .map_err(Error::executing)?;
         crash::point("fail.after_commit");
-        self.bugle.wake_local(self.number);
+        self.queue.bugle.wake_local(self.queue.number);
         ended.into_iter().map(|(id, state)| Ok(Ended { id, state: state.parse()? })).collect()
     }
 
-    /// Gives jobs back untouched: ready at once for anybody, the attempt not counted. Returns those that were still held.
-    pub async fn release(&self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
-        let (pool, statements) = (self.bugle.pool(), self.bugle.statements());
-        let ended = release(pool, statements, self.number, receipts, closed).await?;
-        self.bugle.wake_local(self.number);
+    /// [`Queue::release`].
+    pub(super) async fn release(self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
+        let statements = self.queue.bugle.statements();
+        let ended = release(self.connection, statements, self.queue.number, receipts, closed).await?;
+        self.queue.bugle.wake_local(self.queue.number);
+        Ok(ended)
+    }
+
+    /// [`Queue::snooze`].
+    pub(super) async fn snooze(
+        self,
+        jobs: &[(Receipt, Duration)],
+        closed: &[i64],
+    ) -> Result<Vec<JobId>, Error> {
+        let columns = Columns::new(jobs.iter().map(|(receipt, _)| receipt));
+        let delay: Vec<PgInterval> = jobs
+            .iter()
+            .map(|(_, delay)| interval("snooze", (*delay).min(DURATION_MAX)))
+            .collect::<Result<_, _>>()?;
+        let ended = columns
+            .bind_to(sqlx::query_scalar(self.queue.bugle.statements().snooze()).bind(self.queue.number))
+            .bind(closed)
+            .bind(delay)
+            .fetch_all(self.connection)
+            .await
+            .map_err(Error::executing)?;
+        self.queue.bugle.wake_local(self.queue.number);
         Ok(ended)
     }
 }
 
-/// Gives back: [`Queue::release`].
+/// Gives back: [`Queue::release`], for those who have no queue in their hands.
 pub(super) async fn release(
-    pool: &PgPool,
+    connection: &mut PgConnection,
     statements: &Statements,
     queue: i32,
     receipts: &[Receipt],
     closed: &[i64],
 ) -> Result<Vec<JobId>, Error> {
+    let columns = Columns::new(receipts.iter());
     crash::point("release.before_send");
-    let ended = end(pool, statements.release(), queue, receipts, closed).await?;
+    let ended = columns
+        .bind_to(sqlx::query_scalar(statements.release()).bind(queue))
+        .bind(closed)
+        .fetch_all(connection)
+        .await
+        .map_err(Error::executing)?;
     crash::point("release.after_commit");
     Ok(ended)
-}
-
-async fn end(
-    pool: &PgPool,
-    sql: SqlStr,
-    queue: i32,
-    receipts: &[Receipt],
-    closed: &[i64],
-) -> Result<Vec<JobId>, Error> {
-    let columns = Columns::new(receipts.iter());
-    let mut connection = pool.acquire().await.map_err(Error::connecting)?;
-    sqlx::query_scalar(sql)
-        .bind(queue)
-        .bind(columns.lane)
-        .bind(columns.x)
-        .bind(columns.id)
-        .bind(columns.token)
-        .bind(closed)
-        .fetch_all(&mut *connection)
-        .await
-        .map_err(Error::executing)
 }
 
 /// What can be kept of a text that anybody may have written: PostgreSQL's text cannot hold NUL.

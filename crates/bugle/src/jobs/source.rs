@@ -106,7 +106,11 @@ impl Source for JobSource {
         let receipts: Vec<_> = look.jobs.iter().map(|job| job.receipt).collect();
         // Trying again is safe: all jobs of the lease and the lease itself go in one statement.
         for pause in HAND_BACK_PAUSES {
-            match release(&self.pool, &self.statements, number.0, &receipts, &[look.token]).await {
+            let released = async {
+                let mut connection = self.pool.acquire().await.map_err(Error::connecting)?;
+                release(&mut connection, &self.statements, number.0, &receipts, &[look.token]).await
+            };
+            match released.await {
                 Ok(_) => return,
                 Err(error) => tracing::warn!(%error, jobs = receipts.len(), "jobs could not be given back"),
             }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests are tests
 
 mod claim;
+mod docs;
 mod enqueue;
 mod fixture;
 mod fuse;
@@ -18,4 +19,10 @@ mod settle;
 mod state_machine;
 mod stress;
 mod sweep;
+mod work;
 mod worker;
+mod worker_cancel;
+mod worker_complete;
+mod worker_retry;
+mod worker_state;
+mod worker_verdicts;

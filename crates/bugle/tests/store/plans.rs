@@ -45,6 +45,10 @@ async fn all_ways(f: &Fixture) {
             message: "m".to_owned(),
         });
         queue.fail(&fail.collect::<Vec<_>>(), &[look.token]).await.unwrap();
+        let look = queue.claim_within("w", 2, LEASE, LEASE).await.unwrap().unwrap();
+        queue.held(&receipts(&look.jobs)).await.unwrap();
+        let late = look.jobs.iter().map(|job| (job.receipt, Duration::from_millis(1)));
+        queue.snooze(&late.collect::<Vec<_>>(), &[look.token]).await.unwrap();
         let missing = bugle.cancel_job(bugle::JobId(i64::MAX)).await;
         assert!(missing.is_ok_and(|was| was.is_none()));
     }

@@ -1,46 +1,12 @@
 //! A worker and its handlers, all the way.
 use crate::fixture::{Fixture, raw};
-use bugle::jobs::Backoff;
-use bugle::{Ctx, Error, Job, Verdict, Worker};
+use crate::work::{Add, quick, settled, start};
+use bugle::{Ctx, Verdict, Worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-#[derive(serde::Serialize, serde::Deserialize)]
-struct Add {
-    n: usize,
-}
-
-impl Job for Add {
-    const KIND: &'static str = "add";
-    const QUEUE: &'static str = "q";
-    const MAX_ATTEMPTS: u16 = 3;
-}
-
-fn quick(f: &Fixture) -> Worker {
-    let backoff = Backoff { base: Duration::from_millis(1), max: Duration::from_millis(5), jitter: 0.0 };
-    f.bugle.worker("q").backoff(backoff).name("w")
-}
-
-fn start(worker: Worker) -> (CancellationToken, JoinHandle<Result<(), Error>>) {
-    let stop = CancellationToken::new();
-    (stop.clone(), tokio::spawn(worker.run(stop)))
-}
-
-/// Waits until the counters say so.
-async fn settled(f: &Fixture, wanted: &str) {
-    let check = async {
-        while f.counted().await != wanted {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let in_time = tokio::time::timeout(Duration::from_secs(30), check).await;
-    assert!(in_time.is_ok(), "wanted {wanted}, have {}", f.counted().await);
-    assert_eq!(f.counts().await, wanted);
-}
 
 #[tokio::test]
 async fn every_job_is_run_and_done() {
@@ -156,7 +122,7 @@ async fn a_handler_is_told_when_its_lease_is_lost_and_reports_nothing() {
     f.bugle.enqueue(&Add { n: 0 }).send().await.unwrap();
     let first = starts.recv().await.unwrap();
     f.execute("UPDATE bugle.lease SET until = clock_timestamp()").await;
-    first.lost.cancelled().await;
+    first.stop.cancelled().await;
     let second = starts.recv().await.unwrap();
     assert_eq!((second.id, second.attempt), (first.id, 2));
     settled(&f, "done 1").await;

@@ -100,7 +100,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
         .concurrency(args.concurrency)
         .lease(LEASE)
         .drain(DRAIN)
-        .backoff(Backoff { base: Duration::from_millis(500), max: Duration::from_secs(4), jitter: 0.2 })
+        .backoff(Backoff::exponential(Duration::from_millis(500), Duration::from_secs(4)))
         .handle_any(move |claimed: Claimed, ctx: Ctx| async move {
             // A job of an earlier demo waited for somebody to start the next one.
             if claimed.due_at > started_at {

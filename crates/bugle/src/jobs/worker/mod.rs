@@ -1,24 +1,36 @@
 //! Running jobs: a worker claims from one queue, runs the handler of each job's kind, and settles what came of it.
 //!
 //! ```text
-//! run:    an intention for the free slots → what a look brought → one task per job
-//! leases: which claims are open; renews them all with one statement
-//! settle: what the tasks report, in batches → ack / fail / release
+//! run:     an intention for the free slots → what a look brought → one task per job
+//! handler: the job's kind → your code, with its arguments (ctx) → a verdict
+//! inbox:   what the tasks report; frees their slots
+//! settle:  those reports, in batches → ack / fail / snooze / release
+//! leases:  which claims are open; renews them all with one statement
+//! control: who cancelled what? → stops handlers
 //! ```
 
+mod control;
+mod counters;
+mod ctx;
 mod handler;
+mod inbox;
 mod leases;
+mod report;
 mod run;
 mod settle;
+mod verdict;
 
-pub use handler::{Ctx, IntoVerdict, Verdict};
+pub use counters::{Counters, KindCounters};
+pub use ctx::{Argument, Ctx, Shared, SharedState};
+pub use handler::Handler;
+pub use verdict::{Done, IntoVerdict, Verdict};
 
 use super::{Backoff, Claimed, Job};
 use crate::limits::{CLAIM_JOBS_MAX, WORKER_NAME_BYTES_MAX};
 use crate::wake::node_name;
 use crate::{Bugle, Error};
 use handler::Handlers;
-use std::future::Future;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A worker for one queue; [`Worker::run`] runs it.
@@ -44,6 +56,8 @@ pub struct Worker {
     queue: String,
     options: Options,
     handlers: Handlers,
+    shared: SharedState,
+    counters: OnceLock<Arc<Counters>>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,6 +66,7 @@ struct Options {
     concurrency: u32,
     lease: Duration,
     drain: Duration,
+    timeout: Option<Duration>,
     backoff: Backoff,
 }
 
@@ -66,22 +81,25 @@ impl Bugle {
                 concurrency: 16,
                 lease: Duration::from_secs(30),
                 drain: Duration::from_secs(25),
+                timeout: None,
                 backoff: Backoff::default(),
             },
             handlers: Handlers::default(),
+            shared: SharedState::default(),
+            counters: OnceLock::new(),
         }
     }
 }
 
 impl Worker {
-    /// What to do with jobs of type `J`. An error, a panic or a verdict decides what becomes of the job.
-    pub fn handle<J, F, Fut>(mut self, handler: F) -> Self
+    /// What to do with jobs of type `J`: an async function or closure that takes the job, and after it up to three of [`Ctx`] and
+    /// [`Shared`]. An error, a panic or a verdict decides what becomes of the job.
+    pub fn handle<J, A, H>(mut self, handler: H) -> Self
     where
         J: Job,
-        F: Fn(J, Ctx) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output: IntoVerdict> + Send + 'static,
+        H: Handler<J, A>,
     {
-        self.handlers.add::<J, F, Fut>(handler);
+        self.handlers.add::<J, A, H>(handler);
         self
     }
 
@@ -92,6 +110,12 @@ impl Worker {
         Fut: Future<Output: IntoVerdict> + Send + 'static,
     {
         self.handlers.add_any(handler);
+        self
+    }
+
+    /// Shares something with the handlers, one of each type; they take it as [`Shared`].
+    pub fn share<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.shared.add(value);
         self
     }
 
@@ -113,7 +137,14 @@ impl Worker {
         self
     }
 
-    /// How long a failed job waits for its next attempt.
+    /// How long a job may run, unless its type says otherwise ([`Job::TIMEOUT`]); then it is interrupted, and the attempt has failed.
+    /// Default: as long as it likes.
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.options.timeout = Some(time);
+        self
+    }
+
+    /// How long a failed job waits for its next attempt, unless it has a rule of its own.
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.options.backoff = backoff;
         self
@@ -123,6 +154,12 @@ impl Worker {
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.options.name = name.into();
         self
+    }
+
+    /// What it has done, to be read while it runs. Take it after the last `handle`: each kind that has a handler then has a place in it.
+    #[must_use]
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.get_or_init(|| Arc::new(Counters::new(self.handlers.kinds()))).clone()
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -138,6 +175,15 @@ impl Worker {
         if self.handlers.is_empty() {
             return invalid("worker", "has no handler".to_owned(), "add one with `handle` or `handle_any`");
         }
+        if let Some(missing) = self.handlers.missing(&self.shared) {
+            let fault = format!("has a handler that takes Shared<{missing}>, which is not shared");
+            return invalid("worker", fault, "give it one with `share`");
+        }
         Ok(())
     }
 }
+
+/// The page's code is compiled with the tests of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../../docs/jobs.md")]
+struct JobsPage;

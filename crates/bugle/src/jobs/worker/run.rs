@@ -1,15 +1,22 @@
 //! The worker's loop: an intention for its free slots, one task per job that a look brings.
 
-use super::handler::{Ctx, Handlers, Verdict};
+use super::control;
+use super::counters::{Counters, KindCounters};
+use super::ctx::{Ctx, Scope};
+use super::handler::Handlers;
+use super::inbox::Inbox;
 use super::leases::{self, Leases};
-use super::settle::{self, Report};
+use super::report::Report;
+use super::settle::{self, Settler};
+use super::verdict::Verdict;
 use super::{Options, Worker};
 use crate::Error;
 use crate::jobs::claim::check_lease;
 use crate::jobs::source::Want;
-use crate::jobs::{Claimed, Look};
+use crate::jobs::{Backoff, Claimed, Look, Queue};
 use bugle_wake::{Intention, Number};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -23,34 +30,32 @@ impl Worker {
         let queue = self.bugle.queue(&self.queue).await?;
         let (reports, reported) = mpsc::unbounded_channel();
         let leases = Arc::new(Leases::default());
+        let counters = self.counters();
         let (ended, interrupt) = (CancellationToken::new(), CancellationToken::new());
         // Whoever drops this future instead of stopping it leaves nothing running behind.
         let _guards = (ended.clone().drop_guard(), interrupt.clone().drop_guard());
-        let mut background = JoinSet::new();
-        background.spawn({
-            let (queue, options, leases, ended) =
-                (queue.clone(), self.options.clone(), leases.clone(), ended.clone());
-            async move { leases::renew(queue, options.name, options.lease, &leases, &ended).await }
-        });
-        let mut settling = tokio::spawn({
-            let (queue, backoff, leases) = (queue.clone(), self.options.backoff, leases.clone());
-            async move { settle::run(queue, backoff, &leases, reported).await }
-        });
 
         tracing::info!(queue = %queue.name(), worker = self.options.name, "worker started");
         let worker: Arc<str> = self.options.name.as_str().into();
         let want = Want { worker: worker.clone(), lease: check_lease(self.options.lease)? };
-        let intention = queue.wake().jobs.standing(Number(queue.number), want, self.options.concurrency)?;
-        let runner = Runner {
-            worker,
-            slots: Arc::new(intention),
-            options: self.options,
+        let slots =
+            Arc::new(queue.wake().jobs.standing(Number(queue.number), want, self.options.concurrency)?);
+        let mut background = watch_leases(&queue, &worker, self.options.lease, &leases, &ended);
+        let mut settling = tokio::spawn({
+            let settler = Settler::new(queue.clone(), leases.clone(), counters.clone());
+            settle::run(settler, Inbox::new(reported, &slots))
+        });
+        let crew = Crew {
+            scope: Arc::new(Scope { queue, worker, shared: self.shared }),
             handlers: self.handlers,
-            leases,
+            timeout: self.options.timeout,
+            backoff: self.options.backoff.clone(),
+            counters,
             reports,
-            tasks: TaskTracker::new(),
             interrupt,
         };
+        let runner =
+            Runner { slots, crew: Arc::new(crew), leases, tasks: TaskTracker::new(), options: self.options };
         tokio::select! {
             () = runner.serve(&stop) => {}
             // None of these ends while the worker works. Without one of them it would claim and never settle or renew.
@@ -71,6 +76,30 @@ impl Worker {
     }
 }
 
+/// Renews leases and hears of cancelled jobs, until `ended`.
+fn watch_leases(
+    queue: &Queue,
+    worker: &Arc<str>,
+    lease: Duration,
+    leases: &Arc<Leases>,
+    ended: &CancellationToken,
+) -> JoinSet<()> {
+    let mut background = JoinSet::new();
+    background.spawn({
+        let (queue, worker, leases, ended) = (queue.clone(), worker.clone(), leases.clone(), ended.clone());
+        async move { leases::renew(queue, &worker, lease, &leases, &ended).await }
+    });
+    background.spawn({
+        let (queue, leases, ended) = (queue.clone(), leases.clone(), ended.clone());
+        let control = queue.wake().node.control_changes();
+        async move {
+            control::watch(queue, &leases, control, &ended).await;
+            ended.cancelled().await; // the engine may stop before the worker
+        }
+    });
+    background
+}
+
 fn broken_task(how: Result<(), JoinError>) -> Error {
     Error::Bug(match how {
         Ok(()) => "a background task of the worker ended before the worker".to_owned(),
@@ -79,18 +108,15 @@ fn broken_task(how: Result<(), JoinError>) -> Error {
 }
 
 struct Runner {
-    worker: Arc<str>,
-    options: Options,
-    handlers: Handlers,
-    leases: Arc<Leases>,
-    reports: mpsc::UnboundedSender<Report>,
     /// The free slots: what this worker waits for.
     slots: Arc<Slots>,
+    crew: Arc<Crew>,
+    leases: Arc<Leases>,
     tasks: TaskTracker,
-    interrupt: CancellationToken,
+    options: Options,
 }
 
-type Slots = Intention<Want, Look>;
+pub(super) type Slots = Intention<Want, Look>;
 
 impl Runner {
     /// Starts the jobs that looks bring until told to stop.
@@ -101,23 +127,11 @@ impl Runner {
     }
 
     fn start(&self, look: Look) {
-        let lost = self.leases.open(look.token, look.jobs.len());
-        for job in look.jobs {
-            let task = run_job(
-                self.handlers.clone(),
-                job,
-                self.worker.clone(),
-                lost.clone(),
-                self.interrupt.clone(),
-                self.reports.clone(),
-            );
-            let slots = Arc::downgrade(&self.slots);
-            self.tasks.spawn(async move {
-                task.await;
-                if let Some(slots) = slots.upgrade() {
-                    slots.add(1);
-                }
-            });
+        self.crew.counters.claims.one();
+        let stops = self.leases.open(&look);
+        for (job, stop) in look.jobs.into_iter().zip(stops.each) {
+            let (crew, lost) = (self.crew.clone(), stops.lost.clone());
+            self.tasks.spawn(async move { crew.run(job, stop, lost).await });
         }
     }
 
@@ -126,36 +140,89 @@ impl Runner {
         self.tasks.close();
         if tokio::time::timeout(self.options.drain, self.tasks.wait()).await.is_err() {
             tracing::warn!(jobs = self.tasks.len(), "interrupting jobs that did not end in time");
-            self.interrupt.cancel();
+            self.crew.interrupt.cancel();
             self.tasks.wait().await;
         }
-        // Dropping `self` drops the last sender of reports: the settling task ends when it has settled them all.
+        // Dropping the crew drops the last sender of reports: the settling task ends when it has settled them all.
     }
 }
 
-/// Runs one job and reports what came of it. Nothing is reported of a job whose lease was lost: it is somebody else's.
-async fn run_job(
+/// What every job's task needs.
+struct Crew {
+    scope: Arc<Scope>,
     handlers: Handlers,
-    job: Claimed,
-    worker: Arc<str>,
-    lost: CancellationToken,
-    interrupt: CancellationToken,
+    timeout: Option<Duration>,
+    backoff: Backoff,
+    counters: Arc<Counters>,
     reports: mpsc::UnboundedSender<Report>,
-) {
-    let (receipt, attempt) = (job.receipt, job.attempt);
-    let ctx = Ctx { id: job.id, attempt, max_attempts: job.max_attempts, worker, lost: lost.clone() };
-    let verdict = tokio::select! {
-        biased;
-        () = lost.cancelled() => {
-            tracing::warn!(job = %receipt.id(), "lease lost, job interrupted");
-            return;
-        }
-        () = interrupt.cancelled() => Verdict::Release,
-        verdict = handlers.run(job, ctx) => verdict,
-    };
-    if let Verdict::Fail { code, message } | Verdict::Dead { code, message } = &verdict {
-        tracing::info!(job = %receipt.id(), attempt, code, message, "job failed");
+    interrupt: CancellationToken,
+}
+
+impl Crew {
+    /// Runs one job and reports what came of it. `stop`: it is no longer ours; `lost`: nor is anything of its claim.
+    async fn run(&self, mut job: Claimed, stop: CancellationToken, lost: CancellationToken) {
+        let known = self.handlers.of(&job.kind, &self.counters);
+        let ctx = Ctx::new(&self.scope, &job, stop);
+        let (receipt, extra, kind) = (job.receipt, job.extra.take(), job.kind.clone());
+        tracing::debug!(job = %ctx.id, kind, attempt = ctx.attempt, worker = &*ctx.worker, "job started");
+        known.counters.claimed.one();
+        let begun = Instant::now();
+        let timeout = known.timeout().or(self.timeout);
+        let end = tokio::select! {
+            biased; // the handler first: most end at once, and nothing need be set up for the others
+            verdict = known.run(job, &ctx) => End::Verdict(verdict),
+            () = ctx.stopped() => if lost.is_cancelled() { End::Lost } else { End::Cancelled },
+            () = self.interrupt.cancelled() => End::Verdict(Verdict::Release),
+            time = up(timeout) => End::TimeUp(time),
+        };
+        let ran = begun.elapsed();
+        known.counters.run_time.note(ran);
+        ctx.stop.cancel(); // whatever the handler started elsewhere
+        let verdict = self.judge(end, &ctx, known.counters);
+        let rule = || Backoff::of(extra.as_deref()).as_ref().unwrap_or(&self.backoff).after(ctx.attempt);
+        let report = Report::new(receipt, ran, verdict, &ctx, rule);
+        report.note(&kind, &ctx, known.counters);
+        // The receiver lives longer than every task.
+        let _ = self.reports.send(report);
     }
-    // The receiver lives longer than every task.
-    let _ = reports.send(Report { receipt, attempt, verdict });
+
+    /// What the end of a handler means for the job; `None`: it is not ours any more.
+    fn judge(&self, end: End, ctx: &Ctx, counters: &KindCounters) -> Option<Verdict> {
+        match end {
+            End::Verdict(verdict) => Some(verdict),
+            End::TimeUp(time) => {
+                counters.timeouts.one();
+                Some(Verdict::fail("timeout", format!("it did not end within {time:?}")))
+            }
+            End::Lost => {
+                counters.lost.one();
+                tracing::warn!(job = %ctx.id, worker = &*self.scope.worker, "lease lost, job interrupted");
+                None
+            }
+            End::Cancelled => {
+                counters.cancelled.one();
+                tracing::info!(job = %ctx.id, worker = &*self.scope.worker, "job cancelled, handler interrupted");
+                None
+            }
+        }
+    }
+}
+
+/// How a handler ended.
+enum End {
+    Verdict(Verdict),
+    TimeUp(Duration),
+    Lost,
+    Cancelled,
+}
+
+/// Waits until the time is up, if there is a limit.
+async fn up(timeout: Option<Duration>) -> Duration {
+    match timeout {
+        Some(time) => {
+            tokio::time::sleep(time).await;
+            time
+        }
+        None => std::future::pending().await,
+    }
 }

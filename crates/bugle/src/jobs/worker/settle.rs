@@ -1,16 +1,30 @@
 //! Telling the database what became of the jobs, in batches: whatever was reported while the last batch was under way is the next.
 
-use super::handler::Verdict;
+use super::counters::Counters;
+use super::inbox::Inbox;
 use super::leases::Leases;
-use crate::jobs::{Backoff, Failure, Queue, Receipt};
+use super::report::{Fate, Report};
+use crate::jobs::settle::Desk;
+use crate::jobs::{Failure, Queue, Receipt};
+use crate::pg::connect;
 use crate::{Error, Outcome};
-use std::future::Future;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// Most jobs in one statement.
 const BATCH: usize = 500;
+/// So many statements at once: the next one is at work while PostgreSQL flushes the first.
+const AT_ONCE: usize = 2;
+/// But one alone for fewer jobs than this, unless it takes long: it may wait for a row that somebody has locked.
+const WORTH_ANOTHER: usize = 100;
+const LONG: Duration = Duration::from_millis(50);
+/// How long after the last batch the connection is kept.
+const KEEP: Duration = Duration::from_secs(1);
 /// How long a statement may take to be answered.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// How long a statement is tried before its jobs are left to the end of their leases: a failover takes less.
@@ -18,96 +32,217 @@ const TRY_FOR: Duration = Duration::from_mins(1);
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// A job's task has ended.
-pub(super) struct Report {
-    pub(super) receipt: Receipt,
-    pub(super) attempt: u16,
-    pub(super) verdict: Verdict,
-}
-
 /// Settles what is reported until every sender is gone.
-pub(super) async fn run(
-    queue: Queue,
-    backoff: Backoff,
-    leases: &Leases,
-    mut reports: mpsc::UnboundedReceiver<Report>,
-) {
-    let mut batch = Vec::with_capacity(BATCH);
-    while reports.recv_many(&mut batch, BATCH).await > 0 {
-        let mut done = Vec::new();
-        let mut released = Vec::new();
-        let mut failed = Vec::new();
-        for report in batch.drain(..) {
-            match failure(&report, backoff) {
-                Some(failure) => failed.push(failure),
-                None if report.verdict == Verdict::Release => released.push(report.receipt),
-                None => done.push(report.receipt),
-            }
+pub(super) async fn run(settler: Settler, mut inbox: Inbox) {
+    let mut under_way = FuturesUnordered::new();
+    let mut idle = Idle::default();
+    let mut begun = Instant::now();
+    loop {
+        let worth = if begun.elapsed() > LONG { 1 } else { WORTH_ANOTHER };
+        while (under_way.is_empty() && (!inbox.is_empty() || settler.leases.has_over()))
+            || (under_way.len() < AT_ONCE && inbox.len() >= worth)
+        {
+            under_way.push(settler.settle_all(inbox.take(BATCH), idle.take()));
+            begun = Instant::now();
         }
-        if !failed.is_empty() {
-            let tokens: Vec<i64> = failed.iter().map(|f| f.receipt.token()).collect();
-            settle(leases, &tokens, async |closed| {
-                queue.fail(&failed, &closed).await.map(|ended| ended.len())
-            })
-            .await;
+        if under_way.is_empty() && inbox.is_closed() {
+            return;
         }
-        if !released.is_empty() {
-            let tokens: Vec<i64> = released.iter().map(Receipt::token).collect();
-            settle(leases, &tokens, async |closed| {
-                queue.release(&released, &closed).await.map(|ids| ids.len())
-            })
-            .await;
-        }
-        if !done.is_empty() {
-            let tokens: Vec<i64> = done.iter().map(Receipt::token).collect();
-            settle(leases, &tokens, async |closed| queue.ack(&done, &closed).await.map(|ids| ids.len()))
-                .await;
+        tokio::select! {
+            biased;
+            Some(lent) = under_way.next() => idle.put(lent),
+            () = inbox.fill(), if !inbox.is_closed() => {}
+            () = idle.over(), if under_way.is_empty() => idle = Idle::default(),
         }
     }
 }
 
-/// Runs one settling statement until it is answered. Trying again is safe: a receipt works once.
-async fn settle<Fut>(leases: &Leases, tokens: &[i64], statement: impl Fn(Vec<i64>) -> Fut)
-where
-    Fut: Future<Output = Result<usize, Error>>,
-{
-    let begun = Instant::now();
-    let mut doubtful = false;
-    for attempt in 1_u32.. {
-        // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
-        let closed = if doubtful { Vec::new() } else { leases.closed_by(tokens.iter().copied()) };
-        let answer = tokio::time::timeout(ANSWER_WITHIN, statement(closed)).await;
-        match answer.unwrap_or_else(|_| Err(Error::timed_out())) {
-            Ok(ended) => {
-                if ended < tokens.len() {
-                    tracing::debug!(
-                        lost = tokens.len() - ended,
-                        "jobs were lost or cancelled before they were settled"
-                    );
+/// The jobs of a batch that one statement settles.
+enum Part {
+    Done(Vec<Receipt>, Option<Vec<Option<Json<serde_json::Value>>>>),
+    Failed(Vec<Failure>),
+    /// See [`Fate::Completed`].
+    Completed(Vec<Failure>),
+    Snoozed(Vec<(Receipt, Duration)>),
+    Released(Vec<Receipt>),
+}
+
+impl Part {
+    /// Divides a batch. Those that came to nothing are only to be noted.
+    fn divide(batch: Vec<Report>) -> (Vec<Self>, Vec<Receipt>) {
+        let (mut done, mut results, mut has_results) = (Vec::with_capacity(batch.len()), Vec::new(), false);
+        let (mut failed, mut completed) = (Vec::new(), Vec::new());
+        let (mut snoozed, mut released, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+        for Report { receipt, fate, .. } in batch {
+            match fate {
+                Fate::Done(result) => {
+                    has_results |= result.is_some();
+                    done.push(receipt);
+                    results.push(result.map(Json));
                 }
-                return leases.settle(tokens.iter().copied(), !doubtful);
+                Fate::Failed(failure) => failed.push(failure),
+                Fate::Completed(failure) => completed.push(failure),
+                Fate::Snoozed(delay) => snoozed.push((receipt, delay)),
+                Fate::Released => released.push(receipt),
+                Fate::Gone => gone.push(receipt),
             }
-            Err(error) if begun.elapsed() > TRY_FOR => {
-                tracing::error!(%error, attempt, jobs = tokens.len(), "jobs could not be settled: they will run again when their leases end");
-                return leases.settle(tokens.iter().copied(), false);
+        }
+        let parts = [
+            Self::Failed(failed),
+            Self::Released(released),
+            Self::Snoozed(snoozed),
+            Self::Completed(completed),
+            Self::Done(done, has_results.then_some(results)),
+        ];
+        (parts.into_iter().filter(|part| !part.receipts().is_empty()).collect(), gone)
+    }
+
+    fn receipts(&self) -> Vec<Receipt> {
+        match self {
+            Self::Done(receipts, _) | Self::Released(receipts) => receipts.clone(),
+            Self::Failed(failures) | Self::Completed(failures) => {
+                failures.iter().map(|f| f.receipt).collect()
             }
-            Err(error) => {
-                doubtful |= error.outcome() == Outcome::Unknown;
-                tracing::warn!(%error, attempt, jobs = tokens.len(), "jobs could not be settled, trying again");
-                tokio::time::sleep((Duration::from_millis(50) * 2_u32.pow(attempt.min(7))).min(PAUSE_MAX))
-                    .await;
+            Self::Snoozed(jobs) => jobs.iter().map(|(receipt, _)| *receipt).collect(),
+        }
+    }
+
+    /// Sends the statement; how many jobs it found.
+    async fn send(&self, desk: Desk<'_>, closed: &[i64]) -> Result<usize, Error> {
+        Ok(match self {
+            Self::Done(receipts, results) => desk.ack(receipts, results.clone(), closed).await?.len(),
+            Self::Failed(failures) => desk.fail(failures, closed).await?.len(),
+            Self::Completed(failures) => {
+                let rolled_back = desk.fail(failures, closed).await?.len();
+                if rolled_back > 0 {
+                    tracing::warn!(jobs = rolled_back, "completed in transactions that were not committed");
+                }
+                failures.len()
             }
+            Self::Snoozed(jobs) => desk.snooze(jobs, closed).await?.len(),
+            Self::Released(receipts) => desk.release(receipts, closed).await?.len(),
+        })
+    }
+}
+
+/// Connections that are kept while work flows: one of the pool is asked first whether it lives, and has plans to make anew.
+#[derive(Default)]
+struct Idle {
+    connections: Vec<PgConnection>,
+    /// When the last one was used.
+    used: Option<Instant>,
+}
+
+impl Idle {
+    fn take(&mut self) -> Lent {
+        let flows = self.used.is_some_and(|used| used.elapsed() < KEEP);
+        Lent { own: self.connections.pop(), flows }
+    }
+
+    fn put(&mut self, lent: Lent) {
+        self.connections.extend(lent.own);
+        self.used = Some(Instant::now());
+    }
+
+    /// Waits until none was used for a while.
+    async fn over(&self) {
+        match self.used {
+            Some(used) if !self.connections.is_empty() => tokio::time::sleep_until(used + KEEP).await,
+            _ => std::future::pending().await,
         }
     }
 }
 
-/// The failure that a verdict stands for; `None` for the two that are none.
-fn failure(report: &Report, backoff: Backoff) -> Option<Failure> {
-    let (code, message, retry_in) = match &report.verdict {
-        Verdict::Done | Verdict::Release => return None,
-        Verdict::Fail { code, message } => (code, message, Some(backoff.after(report.attempt))),
-        Verdict::RetryIn { delay, code, message } => (code, message, Some(*delay)),
-        Verdict::Dead { code, message } => (code, message, None),
-    };
-    Some(Failure { receipt: report.receipt, code: code.clone(), message: message.clone(), retry_in })
+/// A connection for one batch, made when work flows, from the pool when it trickles. One that breaks is not used again.
+struct Lent {
+    own: Option<PgConnection>,
+    flows: bool,
+}
+
+pub(super) struct Settler {
+    queue: Queue,
+    leases: Arc<Leases>,
+    counters: Arc<Counters>,
+}
+
+impl Settler {
+    pub(super) fn new(queue: Queue, leases: Arc<Leases>, counters: Arc<Counters>) -> Self {
+        Self { queue, leases, counters }
+    }
+
+    async fn settle_all(&self, batch: Vec<Report>, mut lent: Lent) -> Lent {
+        let (parts, gone) = Part::divide(batch);
+        self.leases.settle(&gone, &[], true);
+        if parts.is_empty() {
+            self.close_leases(&mut lent).await;
+        }
+        for part in parts {
+            self.settle(&part, &mut lent).await;
+        }
+        lent
+    }
+
+    /// Closes leases of which nothing is left, when no statement does it in passing. If it fails they end by themselves.
+    async fn close_leases(&self, lent: &mut Lent) {
+        let over = self.leases.take_over();
+        if !over.is_empty()
+            && let Err(error) = self.send(&Part::Done(Vec::new(), None), &over, lent).await
+        {
+            tracing::debug!(%error, leases = over.len(), "leases of which nothing is left were not closed");
+        }
+    }
+
+    /// Runs one settling statement until it is answered. Trying again is safe: a receipt works once.
+    async fn settle(&self, part: &Part, lent: &mut Lent) {
+        let receipts = part.receipts();
+        let jobs = receipts.len();
+        let over = self.leases.take_over();
+        let begun = Instant::now();
+        let mut doubtful = false;
+        for attempt in 1_u32.. {
+            let mut closed = over.clone();
+            if !doubtful {
+                // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
+                closed.extend(self.leases.closed_by(&receipts));
+            }
+            let answer = tokio::time::timeout(ANSWER_WITHIN, self.send(part, &closed, lent)).await;
+            match answer.unwrap_or_else(|_| Err(Error::timed_out())) {
+                Ok(ended) => {
+                    self.counters.settlements.one();
+                    if ended < jobs {
+                        tracing::debug!(
+                            lost = jobs - ended,
+                            "jobs were lost or cancelled before they were settled"
+                        );
+                    }
+                    return self.leases.settle(&receipts, &closed, !doubtful);
+                }
+                Err(error) if begun.elapsed() > TRY_FOR => {
+                    self.counters.unsettled.add(u64::try_from(jobs).unwrap_or(u64::MAX));
+                    tracing::error!(%error, attempt, jobs, "jobs could not be settled: they will run again when their leases end");
+                    return self.leases.settle(&receipts, &[], false);
+                }
+                Err(error) => {
+                    doubtful |= error.outcome() == Outcome::Unknown;
+                    self.counters.settlements_retried.one();
+                    tracing::warn!(%error, attempt, jobs, "jobs could not be settled, trying again");
+                    let pause = Duration::from_millis(50) * 2_u32.pow(attempt.min(7));
+                    tokio::time::sleep(pause.min(PAUSE_MAX)).await;
+                }
+            }
+        }
+    }
+
+    async fn send(&self, part: &Part, closed: &[i64], lent: &mut Lent) -> Result<usize, Error> {
+        let own = match lent.own.take() {
+            None if lent.flows => Some(connect::one(&self.queue.bugle.pool().connect_options()).await?),
+            own => own,
+        };
+        let Some(mut own) = own else {
+            return part.send(self.queue.desk(&mut *self.queue.connection().await?), closed).await;
+        };
+        let ended = part.send(self.queue.desk(&mut own), closed).await?;
+        lent.own = Some(own);
+        Ok(ended)
+    }
 }

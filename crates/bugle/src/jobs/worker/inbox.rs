@@ -1,0 +1,68 @@
+//! What the jobs' tasks have reported, and the slots that they have left.
+
+use super::report::Report;
+use super::run::Slots;
+use std::sync::{Arc, Weak};
+use tokio::sync::mpsc;
+
+/// More jobs than this that wait to be settled free no more slots.
+const PENDING_MAX: usize = 2_000;
+/// Most reports received at once.
+const RECEIVE_MAX: usize = 1_000;
+
+/// What was reported and is not settled yet. Receiving a report frees its job's slot: the next claim does not wait for the settlement.
+pub(super) struct Inbox {
+    reports: mpsc::UnboundedReceiver<Report>,
+    closed: bool,
+    pending: Vec<Report>,
+    /// Slots of jobs that have ended.
+    free: usize,
+    slots: Weak<Slots>,
+}
+
+impl Inbox {
+    pub(super) fn new(reports: mpsc::UnboundedReceiver<Report>, slots: &Arc<Slots>) -> Self {
+        Self { reports, closed: false, pending: Vec::new(), free: 0, slots: Arc::downgrade(slots) }
+    }
+
+    /// Waits for reports, and takes all that are there: a burst frees its slots together. May be cancelled.
+    pub(super) async fn fill(&mut self) {
+        let received = self.reports.recv_many(&mut self.pending, RECEIVE_MAX).await;
+        self.closed = received == 0;
+        self.free += received;
+        self.free_slots();
+    }
+
+    /// The next batch, at most so many.
+    pub(super) fn take(&mut self, most: usize) -> Vec<Report> {
+        let later = self.pending.split_off(self.pending.len().min(most));
+        let batch = std::mem::replace(&mut self.pending, later);
+        self.free_slots();
+        batch
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Does none wait?
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Will no more come?
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    fn free_slots(&mut self) {
+        if self.free == 0 || self.pending.len() > PENDING_MAX {
+            return;
+        }
+        if let Some(slots) = self.slots.upgrade() {
+            slots.add(u32::try_from(self.free).unwrap_or(u32::MAX));
+        }
+        self.free = 0;
+    }
+}
