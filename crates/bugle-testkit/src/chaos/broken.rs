@@ -30,8 +30,8 @@ pub const ACK_WITHOUT_PROOF: Break = Break {
     name: "ack without the row's key and the lease: a stale worker ends a job that somebody else holds",
     function: "ack",
     changes: &[(
-        "AND h.x = u.x AND h.id = u.id OFFSET 0\n      ) k\n      WHERE EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)",
-        "AND h.id = u.id OFFSET 0\n      ) k",
+        "AND h.x = u.x AND h.id = u.id OFFSET 0\n      ) k\n      JOIN bugle.lease l ON l.token = u.token",
+        "AND h.id = u.id OFFSET 0\n      ) k\n      LEFT JOIN bugle.lease l ON l.token = u.token",
     )],
     also: "",
 };
