@@ -13,6 +13,7 @@ mod operate_pause;
 mod operate_why;
 mod plans;
 mod promises;
+mod random;
 mod restore;
 mod server;
 mod settle;
