@@ -4,8 +4,8 @@
 //! command's environment as `BUGLE_TEST_DATABASE_URL` and is gone when the command ends.
 
 use anyhow::Context as _;
-use bugle::pg::embedded::{Options, Server};
-use bugle_testkit::postgres::URL_VARIABLE;
+use bugle::pg::embedded::Server;
+use bugle_testkit::postgres::{URL_VARIABLE, options};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -15,7 +15,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let program = words.next().context("Usage: with-postgres -- COMMAND [ARGUMENTS]")?;
 
     let begun = Instant::now();
-    let server = Server::start_blocking(Options::ephemeral())?;
+    let server = Server::start_blocking(options())?;
     let (major, port) = (server.major_version(), server.port());
     eprintln!(
         "with-postgres: PostgreSQL {major} on port {port} after {:.1} s",

@@ -26,4 +26,4 @@ mod shared;
 pub use database::TestDb;
 pub use faults::{Backend, HeldSnapshot, hold_snapshot, terminate_backend};
 pub use server::TestServer;
-pub use shared::URL_VARIABLE;
+pub use shared::{URL_VARIABLE, options};

@@ -20,11 +20,18 @@ pub(super) async fn url() -> anyhow::Result<String> {
     }
     // The first caller starts it, the others wait, on threads where waiting is allowed.
     tokio::task::spawn_blocking(|| {
-        let started = OWN
-            .get_or_init(|| Server::start_blocking(Options::ephemeral()).map_err(|error| error.to_string()));
+        let started =
+            OWN.get_or_init(|| Server::start_blocking(options()).map_err(|error| error.to_string()));
         started.as_ref().map(Server::url).map_err(|error| anyhow::anyhow!("{error}"))
     })
     .await?
+}
+
+/// How a server for many tests is set up. Each test has a schema of its own and so statements of its own: many more than PostgreSQL keeps
+/// the statistics of by default, and those it forgets are missing from a test's count.
+#[must_use]
+pub fn options() -> Options {
+    Options::ephemeral().setting("pg_stat_statements.max", "100000")
 }
 
 /// The way into `database` on the server of `url`.

@@ -1,25 +1,36 @@
 //! A logical dump brought into another cluster: its transaction numbers mean nothing there.
 
 use crate::fixture::{LEASE, raw, receipts};
+use bugle::pg::embedded;
 use bugle::{Bugle, Error, Options};
 use bugle_testkit::postgres::{TestDb, TestServer};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Runs a program of PostgreSQL's: the server's own version of it, for an older one refuses a newer server.
-async fn run(db: &TestDb, program: &str, args: &[&str]) {
-    let bin: String = sqlx::query_scalar("SELECT setting FROM pg_config WHERE name = 'BINDIR'")
+/// Where PostgreSQL's programs are, with those that dump and restore: not every build of other versions has them.
+async fn programs(db: &TestDb) -> PathBuf {
+    let own: String = sqlx::query_scalar("SELECT setting FROM pg_config WHERE name = 'BINDIR'")
         .fetch_one(db.pool())
         .await
         .unwrap();
-    let ran = Command::new(format!("{bin}/{program}")).args(args).output().unwrap();
+    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut places =
+        std::iter::once(PathBuf::from(own)).chain(debian.map(|version| version.path().join("bin")));
+    places.find(|place| place.join("pg_dump").exists()).expect("pg_dump is a part of PostgreSQL's client")
+}
+
+fn run(programs: &Path, program: &str, args: &[&str]) {
+    let ran = Command::new(programs.join(program)).args(args).output().unwrap();
     assert!(ran.status.success(), "{program}: {}", String::from_utf8_lossy(&ran.stderr));
 }
 
 #[tokio::test]
 async fn a_dump_restored_into_another_cluster_goes_on_after_a_rebase() {
-    let db = TestDb::database().await.unwrap();
-    let bugle = db.bugle().await.unwrap();
+    let programs = programs(&TestDb::schema().await.unwrap()).await;
+    let server = || TestServer::with(embedded::Options::ephemeral().bin_dir(programs.clone()));
+    let (source, target) = (server().await.unwrap(), server().await.unwrap());
+    let bugle = Bugle::new(source.pool().unwrap(), Options::default()).await.unwrap();
     let queue = bugle.queue("q").await.unwrap();
     bugle.enqueue_many_raw("q", "k", (0..10).map(|n| raw(&n.to_string())).collect()).send().await.unwrap();
     bugle.enqueue_raw("q", "later", raw("1")).delay(Duration::from_hours(1)).send().await.unwrap();
@@ -30,10 +41,9 @@ async fn a_dump_restored_into_another_cluster_goes_on_after_a_rebase() {
     let folder = tempfile::tempdir().unwrap();
     let dump = folder.path().join("dump");
     let dump = dump.to_str().unwrap();
-    let target = TestServer::own().await.unwrap();
-    run(&db, "pg_dump", &["--format=custom", "--schema=bugle", "--file", dump, db.url()]).await;
-    let url = target.url().unwrap();
-    run(&db, "pg_restore", &["--exit-on-error", "--no-owner", "--dbname", &url, dump]).await;
+    let (from, to) = (source.url().unwrap(), target.url().unwrap());
+    run(&programs, "pg_dump", &["--format=custom", "--schema=bugle", "--file", dump, &from]);
+    run(&programs, "pg_restore", &["--exit-on-error", "--no-owner", "--dbname", &to, dump]);
 
     let pool = target.pool().unwrap();
     let refused = Bugle::new(pool.clone(), Options::default()).await.err().unwrap();
@@ -53,5 +63,7 @@ async fn a_dump_restored_into_another_cluster_goes_on_after_a_rebase() {
     let new = there.enqueue_raw("q", "k", raw("1")).send().await.unwrap();
     assert!(new > keyed, "and numbers go on");
     there.close().await;
+    bugle.close().await;
+    source.stop().await.unwrap();
     target.stop().await.unwrap();
 }
