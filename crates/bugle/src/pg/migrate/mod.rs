@@ -80,7 +80,7 @@ pub struct Status {
 pub enum Error {
     /// An applied file has another text in this version.
     #[error(
-        "migration {version} ({name}) of schema {schema} was applied with another text; run the version of Bugle that applied it, or restore the schema"
+        "migration {version} ({name}) of schema {schema} was applied with another text; run the version of Bugle that applied it, or, as long as nothing is released and its jobs are not needed, DROP SCHEMA {schema} CASCADE"
     )]
     Changed {
         /// The schema.
