@@ -72,6 +72,8 @@ pub struct Status {
     pub seats: Holding,
     /// Intentions that wait.
     pub intentions: usize,
+    /// Queues whose look is under way or about to begin.
+    pub looking: usize,
     /// Is a pump on alert?
     pub alert: bool,
     /// Everything it sleeps until, and how long from now.
@@ -173,8 +175,9 @@ impl Node {
         Status {
             listening: self.shared.seats.session() == Session::Listening,
             seats: self.shared.seats.held(),
-            intentions: states.iter().map(|(waiting, _)| waiting).sum(),
-            alert: states.iter().any(|(_, alert)| *alert),
+            intentions: states.iter().map(|s| s.waiting).sum(),
+            looking: states.iter().map(|s| s.looking).sum(),
+            alert: states.iter().any(|s| s.alert),
             sleeps: sleeps.chain(seats).map(|(why, at)| (why, at.saturating_duration_since(now))).collect(),
         }
     }
@@ -230,7 +233,7 @@ impl Shared {
     }
 
     pub(crate) fn is_on_alert(&self) -> bool {
-        locked(&self.pumps).iter().any(|p| p.state().1)
+        locked(&self.pumps).iter().any(|p| p.state().alert)
     }
 
     pub(crate) fn control(&self) -> Option<i64> {

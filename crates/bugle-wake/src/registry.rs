@@ -207,6 +207,15 @@ impl<W, I> Inner<W, I> {
     }
 }
 
+/// What a pump does now.
+pub(crate) struct State {
+    /// Intentions that wait.
+    pub(crate) waiting: usize,
+    /// Queues whose look is under way or about to begin.
+    pub(crate) looking: usize,
+    pub(crate) alert: bool,
+}
+
 /// A pump, as whoever wakes it sees it.
 pub(crate) trait Wake: Send + Sync {
     /// A producer rang for this queue. Does anybody here want it?
@@ -225,8 +234,7 @@ pub(crate) trait Wake: Send + Sync {
     fn set_modes(&self, settings: &HashMap<Number, Setting>, now: Instant);
     /// Whatever it sleeps until, and why.
     fn sleeps(&self) -> Vec<(Why, Instant)>;
-    /// How many intentions wait, and is it on alert?
-    fn state(&self) -> (usize, bool);
+    fn state(&self) -> State;
     fn close(&self);
 }
 
@@ -332,10 +340,12 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
             .collect()
     }
 
-    fn state(&self) -> (usize, bool) {
+    fn state(&self) -> State {
         let mut inner = self.inner.lock();
         inner.end_alert_of_nobody(Instant::now());
-        (inner.waiting, inner.alert.is_on())
+        let looking =
+            inner.queues.values().filter(|q| q.looking || q.flag.is_some() && q.has_demand()).count();
+        State { waiting: inner.waiting, looking, alert: inner.alert.is_on() }
     }
 
     fn close(&self) {

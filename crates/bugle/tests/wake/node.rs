@@ -3,7 +3,7 @@
 use crate::fixture::{LEASE, Place, soon, until};
 use bugle::jobs::{Claimed, Look};
 use bugle::{Bugle, Options};
-use bugle_wake::{Counters, Status, Why};
+use bugle_wake::{Counters, Status};
 use futures_util::poll;
 use sqlx::PgPool;
 use std::time::Duration;
@@ -59,10 +59,10 @@ impl Place {
 
     /// Asleep for good: the second look is over, and whatever comes now must be told.
     pub(crate) async fn until_second_look(&self, node: &Bugle) {
-        let count = counters(node);
         until("the second look is over", async || {
-            let over = count.empty_looks.get() + count.hand_outs.get() + count.failed_looks.get();
-            count.looks_by(Why::Seated) > 0 && over >= count.looks.get()
+            let status = status(node);
+            let seats = [status.seats.sentinel, status.seats.reserve];
+            seats.concat() == [self.bucket] && status.looking == 0
         })
         .await;
     }
