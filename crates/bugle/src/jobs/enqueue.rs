@@ -241,7 +241,7 @@ impl EnqueueMany<'_> {
 impl Checked {
     /// May it be written together with others?
     fn is_plain(&self) -> bool {
-        self.key.is_none() && self.due_at.is_none() && self.delay.is_none()
+        self.key.is_none() && self.due_at.is_none() && self.delay.is_none() && self.extra.is_none()
     }
 
     pub(super) async fn write_one<'e>(
@@ -249,6 +249,9 @@ impl Checked {
         bugle: &Bugle,
         executor: impl PgExecutor<'e>,
     ) -> Result<JobId, Error> {
+        if self.is_plain() {
+            return self.write_plain(bugle, executor).await;
+        }
         sqlx::query_scalar(bugle.statements().enqueue())
             .bind(self.queue.as_str())
             .bind(self.kind.as_str())
@@ -261,6 +264,20 @@ impl Checked {
             .bind(self.max_attempts)
             .bind(bugle.namespace().as_str())
             .bind(self.extra)
+            .fetch_one(executor)
+            .await
+            .map_err(Error::executing)
+    }
+
+    async fn write_plain<'e>(self, bugle: &Bugle, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
+        sqlx::query_scalar(bugle.statements().enqueue_plain())
+            .bind(bugle.namespace_number())
+            .bind(self.queue.as_str())
+            .bind(self.lane)
+            .bind(self.max_attempts)
+            .bind(self.kind.as_str())
+            .bind(self.payloads.into_iter().next())
+            .bind(bugle.namespace().as_str())
             .fetch_one(executor)
             .await
             .map_err(Error::executing)

@@ -21,10 +21,12 @@ macro_rules! statements {
 
 statements!(
     enqueue,
+    enqueue_plain,
     enqueue_many,
     enqueue_fused,
     declare_namespace,
     list_namespaces,
+    find_namespace,
     declare_queue,
     look,
     quick_look,
