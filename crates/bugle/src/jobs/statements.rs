@@ -33,6 +33,7 @@ statements!(
     bodies,
     renew,
     ack,
+    ack_claims,
     ack_in,
     held,
     fail,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Most jobs in one statement.
-const BATCH: usize = 500;
+const BATCH: usize = 1_000;
 /// So many statements at once: the next one is at work while PostgreSQL flushes the first.
 const AT_ONCE: usize = 2;
 /// But one alone for fewer jobs than this, unless it takes long: it may wait for a row that somebody has locked.
@@ -108,8 +108,14 @@ impl Part {
     }
 
     /// Sends the statement; how many jobs it found.
-    async fn send(&self, desk: Desk<'_>, closed: &[i64]) -> Result<usize, Error> {
+    async fn send(&self, desk: Desk<'_>, closing: &Closing) -> Result<usize, Error> {
+        let closed = &closing.tokens()[..];
         Ok(match self {
+            Self::Done(receipts, None) if closing.whole => {
+                let single = |r: &Receipt| closing.claims.iter().all(|(token, _)| *token != r.token());
+                let singles: Vec<_> = receipts.iter().copied().filter(single).collect();
+                desk.ack_claims(&closing.claims, &singles, &closing.over).await?
+            }
             Self::Done(receipts, results) => desk.ack(receipts, results.clone(), closed).await?.len(),
             Self::Failed(failures) => desk.fail(failures, closed).await?.len(),
             Self::Completed(failures) => {
@@ -122,6 +128,23 @@ impl Part {
             Self::Snoozed(jobs) => desk.snooze(jobs, closed).await?.len(),
             Self::Released(receipts) => desk.release(receipts, closed).await?.len(),
         })
+    }
+}
+
+/// The leases that a settling statement closes.
+#[derive(Default)]
+struct Closing {
+    /// Of these nothing was left before.
+    over: Vec<i64>,
+    /// Of these nothing is left after it, and so many jobs of each are among those that it settles.
+    claims: Vec<(i64, i32)>,
+    /// Jobs of those may be ended claim by claim.
+    whole: bool,
+}
+
+impl Closing {
+    fn tokens(&self) -> Vec<i64> {
+        self.over.iter().copied().chain(self.claims.iter().map(|(token, _)| *token)).collect()
     }
 }
 
@@ -185,10 +208,12 @@ impl Settler {
     /// Closes leases of which nothing is left, when no statement does it in passing. If it fails they end by themselves.
     async fn close_leases(&self, lent: &mut Lent) {
         let over = self.leases.take_over();
-        if !over.is_empty()
-            && let Err(error) = self.send(&Part::Done(Vec::new(), None), &over, lent).await
+        let leases = over.len();
+        let closing = Closing { over, ..Closing::default() };
+        if leases > 0
+            && let Err(error) = self.send(&Part::Done(Vec::new(), None), &closing, lent).await
         {
-            tracing::debug!(%error, leases = over.len(), "leases of which nothing is left were not closed");
+            tracing::debug!(%error, leases, "leases of which nothing is left were not closed");
         }
     }
 
@@ -196,16 +221,14 @@ impl Settler {
     async fn settle(&self, part: &Part, lent: &mut Lent) {
         let receipts = part.receipts();
         let jobs = receipts.len();
-        let over = self.leases.take_over();
+        let mut closing = Closing { over: self.leases.take_over(), ..Closing::default() };
         let begun = Instant::now();
         let mut doubtful = false;
         for attempt in 1_u32.. {
-            let mut closed = over.clone();
-            if !doubtful {
-                // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
-                closed.extend(self.leases.closed_by(&receipts));
-            }
-            let answer = tokio::time::timeout(ANSWER_WITHIN, self.send(part, &closed, lent)).await;
+            // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
+            closing.claims = if doubtful { Vec::new() } else { self.leases.closed_by(&receipts) };
+            closing.whole = attempt == 1;
+            let answer = tokio::time::timeout(ANSWER_WITHIN, self.send(part, &closing, lent)).await;
             match answer.unwrap_or_else(|_| Err(Error::timed_out())) {
                 Ok(ended) => {
                     self.counters.settlements.one();
@@ -215,7 +238,7 @@ impl Settler {
                             "jobs were lost or cancelled before they were settled"
                         );
                     }
-                    return self.leases.settle(&receipts, &closed, !doubtful);
+                    return self.leases.settle(&receipts, &closing.tokens(), !doubtful);
                 }
                 Err(error) if begun.elapsed() > TRY_FOR => {
                     self.counters.unsettled.add(u64::try_from(jobs).unwrap_or(u64::MAX));
@@ -233,15 +256,15 @@ impl Settler {
         }
     }
 
-    async fn send(&self, part: &Part, closed: &[i64], lent: &mut Lent) -> Result<usize, Error> {
+    async fn send(&self, part: &Part, closing: &Closing, lent: &mut Lent) -> Result<usize, Error> {
         let own = match lent.own.take() {
             None if lent.flows => Some(connect::one(&self.queue.bugle.pool().connect_options()).await?),
             own => own,
         };
         let Some(mut own) = own else {
-            return part.send(self.queue.desk(&mut *self.queue.connection().await?), closed).await;
+            return part.send(self.queue.desk(&mut *self.queue.connection().await?), closing).await;
         };
-        let ended = part.send(self.queue.desk(&mut own), closed).await?;
+        let ended = part.send(self.queue.desk(&mut own), closing).await?;
         lent.own = Some(own);
         Ok(ended)
     }
