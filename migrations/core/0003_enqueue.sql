@@ -208,7 +208,7 @@ BEGIN
   END IF;
   IF array_position(a_payloads, NULL) IS NOT NULL THEN
     longest := NULL;
-  ELSIF (SELECT max(pg_column_size(p)) FROM unnest(a_payloads) AS p) > 43690 THEN   -- a byte that is stored is six bytes of text at most
+  ELSIF pg_column_size(a_payloads) > 262144 THEN   -- otherwise none of them is long
     SELECT p INTO longest FROM unnest(a_payloads) AS p ORDER BY octet_length(p::text) DESC LIMIT 1;
   END IF;
   PERFORM bugle.check_job(a_kind, longest, a_priority, a_max, NULL);
@@ -223,21 +223,15 @@ BEGIN
   IF cardinality(a_payloads) = 0 THEN
     RETURN '{}';
   END IF;
-  -- unnest reads an array in its order, rows are written in the order in which they come, and numbered when they are written.
+  SELECT array_agg(nextval('bugle.job_id')) INTO ids FROM generate_series(1, cardinality(a_payloads));
   IF due IS NULL THEN
     own := pg_current_xact_id()::text::bigint;   -- once, not for every row
-    WITH i AS (
-      INSERT INTO bugle.job (queue, lane, x, max_attempts, kind, payload)
-      SELECT number, a_priority, own, a_max, a_kind, p FROM unnest(a_payloads) AS p
-      RETURNING id
-    ) SELECT array_agg(id) INTO ids FROM i;
+    INSERT INTO bugle.job (queue, lane, x, id, max_attempts, kind, payload)
+    SELECT number, a_priority, own, u.id, a_max, a_kind, u.p FROM unnest(ids, a_payloads) AS u (id, p);
     INSERT INTO bugle.tally (queue, move, n) VALUES (number, 1, cardinality(ids));
   ELSE
-    WITH i AS (
-      INSERT INTO bugle.due (queue, lane, attempt, due_at, max_attempts, kind, payload)
-      SELECT number, a_priority, 0, due, a_max, a_kind, p FROM unnest(a_payloads) AS p
-      RETURNING id
-    ) SELECT array_agg(id) INTO ids FROM i;
+    INSERT INTO bugle.due (queue, lane, attempt, due_at, id, max_attempts, kind, payload)
+    SELECT number, a_priority, 0, due, u.id, a_max, a_kind, u.p FROM unnest(ids, a_payloads) AS u (id, p);
     INSERT INTO bugle.tally (queue, move, n) VALUES (number, 2, cardinality(ids));
   END IF;
   PERFORM bugle.check_bell(number);
