@@ -152,9 +152,7 @@ BEGIN
     VALUES (number, a_priority, 0, due, new_id, a_max, a_kind, a_key, a_extra, a_payload);
     INSERT INTO bugle.tally (queue, move, n) VALUES (number, 2, 1);
   END IF;
-  IF NOT pg_try_advisory_xact_lock_shared(bugle.bell_class(), bugle.bucket_of(number)) THEN   -- as check_bell does, and most often this is all
-    PERFORM bugle.check_bell(number);
-  END IF;
+  PERFORM bugle.check_bell(number);
   RETURN new_id;
 END $$;
 
