@@ -2,7 +2,7 @@
 -- p_most dead jobs of the namespace in the order of their ids, whether they match or not. last tells where the next step begins;
 -- read < p_most: this was the last one. A filter that is NULL matches all. A job that dies again meanwhile keeps its id, so no step meets it twice.
 
--- What a step reads. code: the error of the last attempt, for as long as that is kept (history_days).
+-- What a step reads.
 CREATE FUNCTION bugle.match_dead(p_namespace text, p_queue text, p_kind text, p_code text, p_older interval, p_after bigint, p_most int)
 RETURNS TABLE (id bigint, queue text, kind text, code text, died_at timestamptz, matches boolean) LANGUAGE plpgsql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
@@ -16,18 +16,14 @@ BEGIN
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Take several steps.';
   END IF;
   RETURN QUERY
-  SELECT d.id, q.name::text, d.kind, f.code, d.died_at,
-    d.died_at <= until AND q.name = coalesce(p_queue, q.name) AND d.kind = coalesce(p_kind, d.kind)
-      AND (p_code IS NULL OR coalesce(f.code = p_code, false))
+  SELECT d.id, q.name::text, d.kind, d.code, d.died_at,
+    d.died_at <= until AND q.name = coalesce(p_queue, q.name) AND d.kind = coalesce(p_kind, d.kind) AND d.code = coalesce(p_code, d.code)
   FROM (
     SELECT b.* FROM bugle.dead b
     WHERE b.id > p_after AND b.queue IN (SELECT s.id FROM bugle.queue s WHERE s.namespace = space)
     ORDER BY b.id LIMIT p_most
   ) d
-  JOIN bugle.queue q ON q.id = d.queue
-  LEFT JOIN LATERAL (
-    SELECT x.code FROM bugle.failure x WHERE x.id = d.id ORDER BY x.failed_at DESC LIMIT 1
-  ) f ON true;
+  JOIN bugle.queue q ON q.id = d.queue;
 END $$;
 
 -- The first half of every step that changes something: reads it, and locks those that match and that nobody else has in hand.
