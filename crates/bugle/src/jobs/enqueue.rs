@@ -241,7 +241,7 @@ impl EnqueueMany<'_> {
 impl Checked {
     /// May it be written together with others?
     fn is_plain(&self) -> bool {
-        self.key.is_none() && self.due_at.is_none() && self.delay.is_none()
+        self.key.is_none() && self.due_at.is_none() && self.delay.is_none() && self.extra.is_none()
     }
 
     pub(super) async fn write_one<'e>(

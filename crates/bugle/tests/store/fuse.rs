@@ -1,6 +1,7 @@
 //! Single enqueues of many callers at once: written together, each answered after its own commit.
 
 use crate::fixture::{Fixture, raw};
+use bugle::jobs::Backoff;
 use bugle::{Error, JobId, Outcome};
 use bugle_testkit::proxy::{Fault, Proxy};
 use sqlx::{Connection as _, PgConnection};
@@ -96,6 +97,27 @@ async fn everybody_gets_what_they_asked_for() {
         assert_eq!(job.row.state, state);
     }
     assert_eq!(f.counts().await, "scheduled 10, ready 11");
+}
+
+#[tokio::test]
+async fn a_retry_rule_of_a_jobs_own_is_kept_however_many_are_sent_at_once() {
+    let f = Fixture::new().await;
+    let dam = Dam::build(&f).await;
+    let mut answers = busy(&f).await;
+    for _ in 0..3 {
+        let bugle = f.bugle.clone();
+        let rule = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(2));
+        answers.push(tokio::spawn(async move {
+            bugle.enqueue_raw("q", "own", raw("1")).retry(&rule).send().await
+        }));
+    }
+    let_them_come().await;
+    dam.open().await;
+    for answer in answers {
+        answer.await.unwrap().unwrap();
+    }
+    let kept = "SELECT count(*) FROM bugle.job WHERE kind = 'own' AND extra->'retry'->>'base_s' = '1.0'";
+    assert_eq!(f.one::<i64>(kept).await, 3);
 }
 
 /// Short as the caller spells it, too long as PostgreSQL does: a comma becomes a comma and a blank.
