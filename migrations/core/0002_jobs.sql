@@ -94,7 +94,8 @@ CREATE TABLE bugle.job_key (
 );
 CREATE INDEX job_key_until ON bugle.job_key (until);
 
--- Out of attempts. Kept until a person tries them again, so not in history, which is dropped by age.
+-- Out of attempts. Kept until a person tries them again, so not in history, which is dropped by age; nor is the last error left to
+-- failure, which is dropped as well: worker, code and message are of the attempt that was the last.
 CREATE TABLE bugle.dead (
   id bigint PRIMARY KEY,
   queue int NOT NULL,
@@ -106,7 +107,10 @@ CREATE TABLE bugle.dead (
   kind text NOT NULL,
   key text,
   extra jsonb,
-  payload jsonb NOT NULL
+  payload jsonb NOT NULL,
+  worker text NOT NULL,
+  code text NOT NULL,
+  message text NOT NULL
 );
 CREATE INDEX dead_queue ON bugle.dead (queue, died_at);
 

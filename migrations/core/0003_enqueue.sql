@@ -68,6 +68,55 @@ BEGIN
   END IF;
 END $$;
 
+-- Refuses what extra may not hold. Its members have meanings of Bugle's own, and more will come: a user's data there would collide with them.
+CREATE FUNCTION bugle.check_extra(p_extra jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  next_step text := 'It holds a retry rule of the job''s own, {"retry": {"table_s": [0, 30, 300]}} or {"retry": {"base_s": 1, "max_s": 900, "jitter": 0.2}}; whatever is yours belongs into payload.';
+  fault text;
+  stranger text;
+  rule jsonb;
+BEGIN
+  IF jsonb_typeof(p_extra) <> 'object' THEN
+    fault := format('extra is no JSON object but of type %s', jsonb_typeof(p_extra));
+  ELSIF octet_length(p_extra::text) > 4096 THEN
+    fault := format('extra is %s bytes long; allowed are at most 4096', octet_length(p_extra::text));
+  ELSE
+    SELECT k INTO stranger FROM jsonb_object_keys(p_extra) AS k WHERE k <> 'retry' LIMIT 1;
+    rule := p_extra->'retry';
+    IF stranger IS NOT NULL THEN
+      fault := format('extra has the member "%s"; the only one that it may have is "retry"', left(stranger, 80));
+    ELSIF NOT bugle.is_retry_rule(rule) THEN
+      fault := format('extra.retry is %s, which is no retry rule', left(rule::text, 200));
+    END IF;
+  END IF;
+  IF fault IS NOT NULL THEN
+    RAISE EXCEPTION '%', fault USING ERRCODE = 'invalid_parameter_value', HINT = next_step;
+  END IF;
+END $$;
+
+-- The rules are those of crates/bugle/src/jobs/retry.rs, which would ignore what it cannot read. NULL: there is none.
+CREATE FUNCTION bugle.is_retry_rule(p_rule jsonb) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  members text[];
+  numbers jsonb;
+BEGIN
+  IF p_rule IS NULL THEN
+    RETURN NULL;
+  ELSIF jsonb_typeof(p_rule) <> 'object' THEN
+    RETURN false;
+  END IF;
+  members := ARRAY(SELECT k FROM jsonb_object_keys(p_rule) AS k ORDER BY k);
+  IF members = '{table_s}' AND jsonb_typeof(p_rule->'table_s') = 'array' AND jsonb_array_length(p_rule->'table_s') BETWEEN 1 AND 100 THEN
+    numbers := p_rule->'table_s';
+  ELSIF members = '{base_s,jitter,max_s}' THEN
+    numbers := jsonb_build_array(p_rule->'base_s', p_rule->'max_s', p_rule->'jitter');
+  ELSE
+    RETURN false;
+  END IF;
+  -- A CASE, because the order in which an AND is evaluated is nobody's promise. 100 years, in seconds.
+  RETURN (SELECT bool_and(CASE WHEN jsonb_typeof(n) = 'number' THEN n::numeric BETWEEN 0 AND 3153600000 ELSE false END) FROM jsonb_array_elements(numbers) AS n);
+END $$;
+
 -- Takes a key for a new job. NULL: the key is free and now stands for p_id; otherwise the id of the job that has it.
 -- Waits for a transaction that took the same key and is still open: only its end tells who is first.
 CREATE FUNCTION bugle.take_key(p_queue int, p_key text, p_id bigint, p_window interval) RETURNS bigint LANGUAGE plpgsql
@@ -120,9 +169,8 @@ BEGIN
     AND pg_column_size(a_payload) <= 43690 AND a_key IS NULL) IS NOT TRUE THEN
     PERFORM bugle.check_job(a_kind, a_payload, a_priority, a_max, a_key);
   END IF;
-  IF jsonb_typeof(a_extra) <> 'object' OR octet_length(a_extra::text) > 4096 THEN
-    RAISE EXCEPTION 'extra is no JSON object, or longer than 4096 bytes'
-      USING ERRCODE = 'invalid_parameter_value', HINT = 'It holds a retry rule of the job''s own: {"retry": {"table_s": [0, 30, 300]}}.';
+  IF a_extra IS NOT NULL THEN
+    PERFORM bugle.check_extra(a_extra);
   END IF;
   IF a_due IS NOT NULL OR a_delay IS NOT NULL THEN
     due := bugle.due_time(a_due, a_delay);

@@ -73,8 +73,9 @@ BEGIN
       INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)
       SELECT queue, id, attempt + 1, l.worker, 'lease_expired', 'the lease ended before the job did' FROM gone
     ), buried AS (
-      INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload)
-      SELECT id, queue, lane, attempt + 1, max_attempts, enqueued_at, kind, key, extra, payload FROM gone WHERE attempt + 1 >= max_attempts
+      INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload, worker, code, message)
+      SELECT id, queue, lane, attempt + 1, max_attempts, enqueued_at, kind, key, extra, payload, l.worker, 'lease_expired', 'the lease ended before the job did'
+      FROM gone WHERE attempt + 1 >= max_attempts
       RETURNING id
     ), returned AS (
       INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload)

@@ -126,8 +126,10 @@ BEGIN
     INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)
     SELECT g.queue, g.id, g.attempt + 1, (SELECT l.worker FROM bugle.lease l WHERE l.token = g.token LIMIT 1), g.code, g.message FROM gone g
   ), buried AS (
-    INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload)
-    SELECT g.id, g.queue, g.lane, g.attempt + 1, g.max_attempts, g.enqueued_at, g.kind, g.key, g.extra, g.payload FROM gone g WHERE g.out_of_attempts
+    INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload, worker, code, message)
+    SELECT g.id, g.queue, g.lane, g.attempt + 1, g.max_attempts, g.enqueued_at, g.kind, g.key, g.extra, g.payload,
+      (SELECT l.worker FROM bugle.lease l WHERE l.token = g.token LIMIT 1), g.code, g.message
+    FROM gone g WHERE g.out_of_attempts
   ), again AS (
     INSERT INTO bugle.due (queue, lane, attempt, due_at, id, enqueued_at, max_attempts, kind, key, extra, payload)
     SELECT g.queue, g.lane, g.attempt + 1, clock_timestamp() + g.retry_in, g.id, g.enqueued_at, g.max_attempts, g.kind, g.key, g.extra, g.payload

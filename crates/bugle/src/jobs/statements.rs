@@ -56,6 +56,7 @@ statements!(
     find_dead,
     redrive_dead,
     purge_dead,
+    producer_rings,
     set_mode,
     pause,
     resume,
