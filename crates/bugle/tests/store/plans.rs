@@ -96,9 +96,11 @@ async fn rows_read(f: &Fixture, look: &str) -> i64 {
     sqlx::raw_sql(PINNED).execute(&mut session).await.unwrap();
     let mut tx = session.begin().await.unwrap();
     let rows = sqlx::query(f.db.sql(look).unwrap()).fetch_all(&mut *tx).await.unwrap();
-    assert_eq!(rows.len(), 11, "ten jobs, and how it went");
+    assert_eq!(rows.len(), 11, "ten jobs, and how it went: {look:.80}");
     let read = "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'bugle.job'::regclass";
-    sqlx::query_scalar(f.db.sql(read).unwrap()).fetch_one(&mut *tx).await.unwrap()
+    let read = sqlx::query_scalar(f.db.sql(read).unwrap()).fetch_one(&mut *tx).await.unwrap();
+    tx.rollback().await.unwrap(); // it holds the queue's lock
+    read
 }
 
 #[tokio::test]
