@@ -288,7 +288,7 @@ END $$;
 -- have checked names and payloads.
 -- What is refused here is refused for all of them: the caller tries each alone then, and learns why.
 CREATE FUNCTION bugle.enqueue_fused(p_namespace text, p_queue text, p_kind text[], p_payload jsonb[], p_priority int[], p_max_attempts int[])
-RETURNS bigint[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+RETURNS bigint[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   number int;
   own bigint := pg_current_xact_id()::text::bigint;
@@ -311,4 +311,14 @@ BEGIN
   INSERT INTO bugle.tally (queue, move, n) VALUES (number, 1, cardinality(ids));
   PERFORM bugle.check_bell(number);
   RETURN ids;
+END $$;
+
+-- Call it after COPY bugle.job (queue, lane, max_attempts, kind, payload) FROM STDIN, in the same transaction, with how many rows of which
+-- queue that were: they are counted, and whoever sleeps is woken.
+CREATE FUNCTION bugle.copied(p_queue int, p_n bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF p_n > 0 THEN
+    INSERT INTO bugle.tally (queue, move, n) VALUES (p_queue, 1, p_n);
+    PERFORM bugle.check_bell(p_queue);
+  END IF;
 END $$;

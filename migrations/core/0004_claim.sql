@@ -1,12 +1,13 @@
 -- Handing out jobs, and taking back what nobody finished.
 -- These functions pin their plans: the tables are empty or tiny when a session plans, and a sequential scan or a hash join chosen then
--- would be kept while they grow. A job is deleted by its ctid, which is safe because its row is never updated; OFFSET 0 keeps the
--- planner from turning the look-up by key into a join over the queue.
+-- would be kept while they grow; and a plan that expects many rows would be compiled, which takes longer than the rows. A job is deleted by
+-- its ctid, which is safe because its row is never updated; OFFSET 0 keeps the planner from turning the look-up by key into a join over
+-- the queue.
 -- A moment is read once into a variable: clock_timestamp() in a WHERE is volatile and never an index condition.
 
 -- Moves jobs whose time has come from due to job. They are handed out by the next look.
 CREATE FUNCTION bugle.move_due(p_queue int, p_from timestamptz, p_most int) RETURNS int LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   this_moment timestamptz := clock_timestamp();
   moved int;
@@ -44,7 +45,7 @@ $$;
 -- A job that is being acked in somebody's open transaction is left alone (a claim must never wait for a stranger's commit);
 -- its lease is looked at again a second later.
 CREATE FUNCTION bugle.sweep(p_queue int, p_from timestamptz DEFAULT '-infinity') RETURNS int LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   this_moment timestamptz := clock_timestamp();
   l bugle.lease;
@@ -101,7 +102,7 @@ CREATE FUNCTION bugle.find_late(
   c bugle.cursor, own bigint, p_room int,
   OUT n int, OUT lane smallint[], OUT x bigint[], OUT lo bigint[], OUT hi bigint[], OUT keep bugle.pending[]
 ) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
   m record;
@@ -139,7 +140,7 @@ CREATE FUNCTION bugle.bodies(p_token bigint) RETURNS TABLE (
   lane smallint, x bigint, id bigint, attempt smallint, max_attempts smallint, enqueued_at timestamptz, due_at timestamptz,
   kind text, key text, extra jsonb, payload jsonb, until timestamptz
 ) LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   RETURN QUERY
   SELECT j.lane, j.x, j.id, (j.attempt + 1)::smallint, j.max_attempts, j.enqueued_at, j.due_at, j.kind, j.key, j.extra, j.payload, l.until
@@ -165,7 +166,7 @@ CREATE FUNCTION bugle.look(
   kind text, key text, extra jsonb, payload jsonb, until timestamptz
 ) LANGUAGE plpgsql
 -- A server process that waits for a lock does not notice that its client has given up: it must, before that client tries again.
-SET lock_timeout = '5s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET lock_timeout = '5s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
   last int := cardinality(p_token);
@@ -335,7 +336,7 @@ END $$;
 
 -- Extends the leases among p_tokens that a worker holds and that have not ended. A token not returned: that lease was lost.
 CREATE FUNCTION bugle.renew(p_tokens bigint[], p_worker text) RETURNS TABLE (token bigint, until timestamptz) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   RETURN QUERY
   UPDATE bugle.lease l SET until = clock_timestamp() + l.dur

@@ -7,7 +7,7 @@
 CREATE FUNCTION bugle.ack(
   p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[], p_result jsonb[] DEFAULT NULL
 ) RETURNS SETOF bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   IF cardinality(p_id) = 0 AND cardinality(p_closed) = 0 THEN
     RETURN;
@@ -40,7 +40,7 @@ END $$;
 -- Ends whole claims that are done, without results: p_n, how many jobs of each lease are left, by what its worker knows. One range instead
 -- of a key for every job: less than two thirds of what ack costs. Returns how many jobs ended; the others were lost or cancelled.
 CREATE FUNCTION bugle.ack_claims(p_queue int, p_token bigint[], p_n int[]) RETURNS int LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   ended int;
   too_many bigint;
@@ -92,7 +92,7 @@ END $$;
 
 -- Which of these jobs are still held. Reads only: for a worker that heard that something was cancelled.
 CREATE FUNCTION bugle.held(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   RETURN QUERY
   SELECT u.id
@@ -106,7 +106,7 @@ CREATE FUNCTION bugle.fail(
   p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[],
   p_retry_in interval[], p_code text[], p_message text[]
 ) RETURNS TABLE (id bigint, state text) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
@@ -148,7 +148,7 @@ END $$;
 
 -- Gives jobs back untouched: ready at once, the attempt not counted.
 CREATE FUNCTION bugle.release(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
@@ -181,7 +181,7 @@ END $$;
 CREATE FUNCTION bugle.snooze(
   p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[], p_delay interval[]
 ) RETURNS SETOF bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (

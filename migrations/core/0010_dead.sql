@@ -5,7 +5,7 @@
 -- What a step reads.
 CREATE FUNCTION bugle.match_dead(p_namespace text, p_queue text, p_kind text, p_code text, p_older interval, p_after bigint, p_most int)
 RETURNS TABLE (id bigint, queue text, kind text, code text, died_at timestamptz, matches boolean) LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
   until timestamptz := clock_timestamp() - coalesce(p_older, interval '0');

@@ -28,7 +28,7 @@ RETURN p_x <> ALL (l.skip) AND EXISTS (
 
 -- Since when the job has been due that is next in line behind the cursor c: how far the queue lags. NULL: none is ready. Reads one row a lane.
 CREATE FUNCTION bugle.oldest_ready(c bugle.cursor) RETURNS timestamptz LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   oldest timestamptz;
 BEGIN
@@ -56,7 +56,7 @@ END $$;
 -- Who holds jobs of a queue, and how many are left of them; of the 10,000 leases that end first.
 CREATE FUNCTION bugle.holders(p_queue int)
 RETURNS TABLE (worker text, leases bigint, jobs bigint, since timestamptz, until timestamptz, alive boolean) LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
   this_moment timestamptz := clock_timestamp();
@@ -77,7 +77,7 @@ END $$;
 
 -- How many jobs go before the ready one (p_lane, p_x, p_id), counted up to p_most.
 CREATE FUNCTION bugle.ahead_of(p_queue int, p_lane smallint, p_x bigint, p_id bigint, p_most bigint) RETURNS bigint LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   c bugle.cursor;
   ahead bigint;

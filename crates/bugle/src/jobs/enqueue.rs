@@ -307,7 +307,7 @@ impl Checked {
     }
 }
 
-fn payload<J: Serialize>(kind: &str, job: &J) -> Result<Box<RawValue>, Error> {
+pub(super) fn payload<J: Serialize>(kind: &str, job: &J) -> Result<Box<RawValue>, Error> {
     let raw = serde_json::value::to_raw_value(job)
         .map_err(|source| Error::Payload { kind: kind.to_owned(), source })?;
     check_payload(raw)

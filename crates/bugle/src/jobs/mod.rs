@@ -43,6 +43,7 @@
 //! ```
 
 mod claim;
+mod copy;
 pub mod enqueue;
 mod fuse;
 mod hints;
@@ -58,6 +59,7 @@ pub mod sweep;
 pub mod worker;
 
 pub use claim::{Claimed, Look, Receipt};
+pub use copy::{EnqueueBulk, Payload};
 pub use enqueue::Enqueue;
 pub use job::{Job, JobId, Priority, State};
 pub use queue::Queue;

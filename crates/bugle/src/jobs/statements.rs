@@ -24,6 +24,8 @@ statements!(
     enqueue_plain,
     enqueue_many,
     enqueue_fused,
+    copy_jobs,
+    copied,
     declare_namespace,
     list_namespaces,
     find_namespace,

@@ -87,7 +87,7 @@ pub(crate) async fn one(options: &PgConnectOptions) -> Result<PgConnection, Erro
 /// The settings go with the request to connect: a SET could end up with somebody else behind a pooler. `false`: they did not take effect.
 pub(crate) async fn pinned(options: &PgConnectOptions) -> Result<(PgConnection, bool), Error> {
     let pins = ["seqscan", "bitmapscan", "hashjoin", "mergejoin"].map(|way| (format!("enable_{way}"), "off"));
-    let settings = [("synchronous_commit", "off"), ("plan_cache_mode", "force_generic_plan")];
+    let settings = [("synchronous_commit", "off"), ("plan_cache_mode", "force_generic_plan"), ("jit", "off")];
     let pinned = options.clone().options(pins).options(settings);
     match one(&pinned).await {
         Ok(mut connection) => {

@@ -5,8 +5,19 @@ use sqlx::Connection as _;
 use std::time::Duration;
 
 /// What makes a job claimable, or claimable sooner.
-const PRODUCERS: [&str; 7] =
-    ["enqueue", "enqueue later", "enqueue many", "release", "fail", "retry", "retry a dead one"];
+const PRODUCERS: [&str; 11] = [
+    "enqueue",
+    "enqueue plain",
+    "enqueue later",
+    "enqueue many",
+    "enqueue fused",
+    "copy",
+    "release",
+    "snooze",
+    "fail",
+    "retry",
+    "retry a dead one",
+];
 
 /// Whatever it takes beforehand; returns the statement itself.
 async fn prepare(p: &Place, what: &str) -> String {
@@ -20,6 +31,17 @@ async fn prepare(p: &Place, what: &str) -> String {
     };
     match what {
         "enqueue" => "SELECT bugle.enqueue('q', 'k')".to_owned(),
+        "enqueue plain" => {
+            let given = ["1", "'q'", "2", "5", "'k'", "'1'", "'default'"];
+            let statement = include_str!("../../src/jobs/sql/enqueue_plain.sql").to_owned();
+            let fill = |text: String, (n, value): (usize, &&str)| text.replace(&format!("${}", n + 1), value);
+            given.iter().enumerate().fold(statement, fill)
+        }
+        "enqueue fused" => {
+            "SELECT bugle.enqueue_fused('default', 'q', '{k,k}', '{1,2}', '{2,2}', '{5,5}')".to_owned()
+        }
+        "copy" => format!("SELECT bugle.copied({}, 1)", p.number),
+        "snooze" => format!("SELECT bugle.snooze({}, ARRAY['1 hour'::interval])", receipt().await),
         "enqueue later" => "SELECT bugle.enqueue('q', 'k', delay => '1 hour')".to_owned(),
         "enqueue many" => {
             "SELECT bugle.enqueue_many('q', 'k', array_fill('1'::jsonb, ARRAY[100]))".to_owned()
