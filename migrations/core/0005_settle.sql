@@ -30,6 +30,8 @@ BEGIN
     DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
   ), counted AS (
     INSERT INTO bugle.tally (queue, move, n) SELECT p_queue, 4, count(*) FROM gone HAVING count(*) > 0
+  ), told AS (
+    INSERT INTO bugle.ended (queue, state, ids) SELECT p_queue, 'done', array_agg(g.id) FROM gone g HAVING count(*) > 0
   )
   SELECT g.id FROM gone g;
 END $$;
@@ -92,6 +94,8 @@ BEGIN
   ), counted AS (
     INSERT INTO bugle.tally (queue, move, n)
     SELECT p_queue, CASE WHEN g.out_of_attempts THEN 6 ELSE 5 END, count(*) FROM gone g GROUP BY g.out_of_attempts
+  ), told AS (
+    INSERT INTO bugle.ended (queue, state, ids) SELECT p_queue, 'dead', array_agg(g.id) FROM gone g WHERE g.out_of_attempts HAVING count(*) > 0
   )
   SELECT g.id, CASE WHEN g.out_of_attempts THEN 'dead' ELSE 'scheduled' END FROM gone g;
   IF FOUND THEN   -- sleepers must learn of the next attempt

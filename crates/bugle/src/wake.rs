@@ -2,7 +2,7 @@
 
 use crate::bugle::Options;
 use crate::jobs::sweep::Sweeper;
-use crate::jobs::{JobSource, Statements};
+use crate::jobs::{EndSource, JobSource, Statements};
 use crate::name::QueueName;
 use bugle_wake::{Node, Number, Place, Pump};
 use sqlx::PgPool;
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Wake {
     pub(crate) node: Node,
     pub(crate) jobs: Pump<JobSource>,
+    pub(crate) ends: Pump<EndSource>,
     /// The queues that were used through this handle: an enqueue knows a name, a ring a number.
     numbers: Mutex<HashMap<QueueName, Number>>,
 }
@@ -28,18 +29,23 @@ impl Wake {
         let source = JobSource::new(pool.clone(), statements.clone());
         let sweeper = Sweeper::new(pool.clone(), statements.clone(), source.finds.clone());
         let jobs = node.pump(source);
+        let ends = node.pump(EndSource::new(pool.clone(), statements.clone()));
         sweeper.beat();
         node.on_heartbeat(move || sweeper.beat());
-        Self { node, jobs, numbers: Mutex::default() }
+        Self { node, jobs, ends, numbers: Mutex::default() }
     }
 
     pub(crate) fn remember(&self, name: &QueueName, number: i32) {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), Number(number));
     }
 
+    /// The number of a queue that was used before.
+    pub(crate) fn number(&self, name: &QueueName) -> Option<Number> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+    }
+
     pub(crate) fn local(&self, name: &QueueName) {
-        let number = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied();
-        if let Some(number) = number {
+        if let Some(number) = self.number(name) {
             self.node.local(number);
         }
     }

@@ -3,6 +3,8 @@
 
 mod claim;
 mod docs;
+mod ends;
+mod ends_kept;
 mod enqueue;
 mod fixture;
 mod fuse;

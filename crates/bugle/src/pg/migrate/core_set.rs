@@ -22,5 +22,6 @@ pub static CORE: Set = Set {
         6 "operate",
         7 "sweep",
         8 "wake",
+        9 "ends",
     ],
 };
