@@ -7,12 +7,13 @@ use crate::name::QueueName;
 use bugle_wake::{Node, Number, Place, Pump};
 use sqlx::PgPool;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(crate) struct Wake {
     pub(crate) node: Node,
     pub(crate) jobs: Pump<JobSource>,
-    pub(crate) ends: Pump<EndSource>,
+    /// Started when somebody first waits for the end of a job: few processes do, and a pump that nobody needs shares in every fault.
+    ends: OnceLock<Pump<EndSource>>,
     /// The queues that were used through this handle: an enqueue knows a name, a ring a number.
     numbers: Mutex<HashMap<QueueName, Number>>,
 }
@@ -29,10 +30,14 @@ impl Wake {
         let source = JobSource::new(pool.clone(), statements.clone());
         let sweeper = Sweeper::new(pool.clone(), statements.clone(), source.finds.clone());
         let jobs = node.pump(source);
-        let ends = node.pump(EndSource::new(pool.clone(), statements.clone()));
         sweeper.beat();
         node.on_heartbeat(move || sweeper.beat());
-        Self { node, jobs, ends, numbers: Mutex::default() }
+        Self { node, jobs, ends: OnceLock::new(), numbers: Mutex::default() }
+    }
+
+    /// The pump for the ends of jobs.
+    pub(crate) fn ends(&self, pool: &PgPool, statements: &Arc<Statements>) -> &Pump<EndSource> {
+        self.ends.get_or_init(|| self.node.pump(EndSource::new(pool.clone(), statements.clone())))
     }
 
     pub(crate) fn remember(&self, name: &QueueName, number: i32) {

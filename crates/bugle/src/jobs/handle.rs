@@ -136,7 +136,7 @@ impl Handle {
     pub async fn wait<R: DeserializeOwned>(&self) -> Result<End<R>, Error> {
         let number = self.number().await?;
         // The intention before the look: an end that comes in between is found by it.
-        let intention = self.bugle.wake().ends.once(number.ends(), self.id, 1)?;
+        let intention = self.bugle.ends().once(number.ends(), self.id, 1)?;
         match intention.next().await {
             Some(Told::Ended(end)) => end.read(),
             Some(Told::NoHistory(queue)) => Err(Error::Invalid {

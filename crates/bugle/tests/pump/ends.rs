@@ -192,3 +192,15 @@ async fn whoever_waits_for_an_engine_that_stops_is_told_so() {
     bugle.close().await;
     assert!(matches!(wait.await.unwrap(), Err(Error::NoConnection(_))));
 }
+
+#[tokio::test]
+async fn whoever_begins_to_wait_when_the_engine_has_stopped_is_told_so() {
+    let place = Place::new().await;
+    let bugle = place.node(|_| {}).await;
+    let (id, queue) = (place.enqueue_in("q", HOUR).await, bugle.queue("q").await.unwrap());
+    let none = queue.claim_within("w", 1, HOUR, Duration::from_millis(1)).await.unwrap();
+    assert!(none.is_none(), "it only makes the engine know the queue");
+    bugle.close().await;
+    let late = tokio::time::timeout(SOON, queue.handle(id).wait::<()>()).await.expect("it waits for ever");
+    assert!(matches!(late, Err(Error::NoConnection(_))), "{late:?}");
+}
