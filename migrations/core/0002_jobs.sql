@@ -131,7 +131,7 @@ CREATE TABLE bugle.history (
   worker text,                                                         -- who ended it; NULL: nobody had it
   result jsonb                                                         -- what the handler returned
 ) PARTITION BY RANGE (finished_at);
-CREATE INDEX history_id ON bugle.history USING brin (id) WITH (pages_per_range = 16);
+CREATE INDEX history_id ON bugle.history (id);
 CREATE TABLE bugle.history_default PARTITION OF bugle.history DEFAULT;
 
 -- Attempts that did not end well, each with its error. Dropped by the day as well.

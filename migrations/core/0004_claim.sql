@@ -78,6 +78,8 @@ BEGIN
       SELECT id, queue, lane, attempt + 1, max_attempts, enqueued_at, kind, key, extra, payload, l.worker, 'lease_expired', 'the lease ended before the job did'
       FROM gone WHERE attempt + 1 >= max_attempts
       RETURNING id
+    ), told AS (
+      INSERT INTO bugle.ended (queue, state, ids) SELECT p_queue, 'dead', array_agg(b.id) FROM buried b HAVING count(*) > 0
     ), returned AS (
       INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload)
       SELECT queue, lane, attempt + 1, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload FROM gone WHERE attempt + 1 < max_attempts

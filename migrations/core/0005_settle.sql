@@ -33,6 +33,8 @@ BEGIN
     DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
   ), counted AS (
     INSERT INTO bugle.tally (queue, move, n) SELECT p_queue, 4, count(*) FROM gone HAVING count(*) > 0
+  ), told AS (
+    INSERT INTO bugle.ended (queue, state, ids) SELECT p_queue, 'done', array_agg(g.id) FROM gone g HAVING count(*) > 0
   )
   SELECT g.id FROM gone g;
 END $$;
@@ -67,6 +69,8 @@ BEGIN
     INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, extra, payload, worker)
     SELECT g.queue, g.lane, g.attempt + 1, g.id, g.enqueued_at, g.max_attempts, 'done', g.kind, g.key, g.extra, g.payload, g.worker FROM gone g
     WHERE (SELECT q.history FROM bugle.queue q WHERE q.id = p_queue)
+  ), told AS (
+    INSERT INTO bugle.ended (queue, state, ids) SELECT p_queue, 'done', array_agg(g.id) FROM gone g HAVING count(*) > 0
   )
   SELECT sum(t.n), min(t.token) FILTER (WHERE t.n > t.n_left) INTO ended, too_many
   FROM (SELECT g.token, g.n_left, count(*) AS n FROM gone g GROUP BY 1, 2) t;
@@ -139,6 +143,8 @@ BEGIN
   ), counted AS (
     INSERT INTO bugle.tally (queue, move, n)
     SELECT p_queue, CASE WHEN g.out_of_attempts THEN 6 ELSE 5 END, count(*) FROM gone g GROUP BY g.out_of_attempts
+  ), told AS (
+    INSERT INTO bugle.ended (queue, state, ids) SELECT p_queue, 'dead', array_agg(g.id) FROM gone g WHERE g.out_of_attempts HAVING count(*) > 0
   )
   SELECT g.id, CASE WHEN g.out_of_attempts THEN 'dead' ELSE 'scheduled' END FROM gone g;
   IF FOUND THEN   -- sleepers must learn of the next attempt

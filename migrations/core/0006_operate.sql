@@ -85,6 +85,7 @@ BEGIN
   VALUES (p_queue, p_lane, p_attempt, p_id, p_enqueued_at, p_max_attempts, 'cancelled', p_kind, p_key, p_extra, p_payload);
   INSERT INTO bugle.tally (queue, move, n)
   SELECT p_queue, m.id, 1 FROM bugle.move m WHERE m.cause = 'cancel' AND m.from_state = p_was;
+  INSERT INTO bugle.ended (queue, state, ids) VALUES (p_queue, 'cancelled', ARRAY[p_id]);
 END $$;
 
 -- Ends a job that has not ended. Returns the state that it was in, NULL when the namespace has no such open job.

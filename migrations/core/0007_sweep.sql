@@ -97,7 +97,7 @@ BEGIN
     WITH d AS (DELETE FROM bugle.tally RETURNING *)
     INSERT INTO bugle.tally (queue, move, n) SELECT queue, move, sum(n) FROM d GROUP BY queue, move;
   END IF;
-  RETURN removed;
+  RETURN removed + bugle.trim_ended(p_now);
 END $$;
 
 -- After a restore, an import or a switch by logical replication: rows and cursors are bound to the transaction numbers of the
@@ -123,6 +123,7 @@ BEGIN
     GET DIAGNOSTICS again = ROW_COUNT;
     total := total + again;
   END LOOP;
+  PERFORM bugle.forget_ended();
   UPDATE bugle.meta SET system_identifier = (SELECT system_identifier FROM pg_control_system());
   RETURN total;
 END $$;

@@ -12,12 +12,14 @@ RETURN ('x' || left(encode(sha256('bugle.mark'::bytea), 'hex'), 8))::bit(32)::in
 CREATE FUNCTION bugle.bell_channel() RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 'bugle_' || left(encode(sha256('bugle.channel'::bytea), 'hex'), 16);
 
--- The bucket of a queue's number: 1 to 64. Number 0 is control. The same rule stands in crates/bugle-wake/src/number.rs; a test compares.
-CREATE FUNCTION bugle.bucket_of(p_queue int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN 1 + (p_queue - 1) % 64;
+-- The bucket of a queue's number: 1 to 64. The ends of its jobs have the same number, negative, and buckets of their own, 65 to 128 (0009): who
+-- waits for ends is not rung for by enqueues, nor a worker by ends. Number 0 is control. The same rule stands in
+-- crates/bugle-wake/src/number.rs; a test compares.
+CREATE FUNCTION bugle.bucket_of(p_number int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN p_number > 0 THEN 1 + (p_number - 1) % 64 ELSE 65 + -(p_number + 1) % 64 END;
 
--- Rule 1. Every transaction that makes a job claimable, or claimable sooner, calls this after the write: when somebody sleeps, and only
--- then, it rings. The shared lock is kept to the end of the transaction: whoever takes the bell afterwards sees the job.
+-- Rule 1. Every transaction that makes a job claimable, or claimable sooner, or ends it (with the negative number), calls this after the
+-- write: when somebody sleeps, and only then, it rings. The shared lock is kept to the end of the transaction: whoever takes the bell afterwards sees the job.
 -- PREPARE TRANSACTION refuses a transaction that has rung: SET LOCAL bugle.ring = 'off', and SELECT bugle.ring_queue(...) after the commit.
 CREATE FUNCTION bugle.check_bell(p_queue int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -34,7 +36,7 @@ BEGIN
   PERFORM pg_notify(bugle.bell_channel(), bugle.bucket_of(p_queue) || ':' || p_queue);
 END $$;
 
--- Rings for a queue by hand: after COMMIT PREPARED, a restore, or writes of logical replication.
+-- Rings for a queue and for the ends of its jobs by hand: after COMMIT PREPARED, a restore, or writes of logical replication.
 CREATE FUNCTION bugle.ring_queue(p_queue text, p_namespace text DEFAULT 'default') RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   number int := bugle.find_queue(p_namespace, p_queue);
@@ -43,7 +45,7 @@ BEGIN
     RAISE EXCEPTION 'queue "%" does not exist in namespace "%"', left(p_queue, 80), left(p_namespace, 80)
       USING ERRCODE = 'invalid_parameter_value', HINT = 'List the queues with bugle queue ls.';
   END IF;
-  PERFORM pg_notify(bugle.bell_channel(), bugle.bucket_of(number) || ':' || number);
+  PERFORM pg_notify(bugle.bell_channel(), bugle.bucket_of(n) || ':' || n) FROM unnest(ARRAY[number, -number]) AS n;
 END $$;
 
 -- The statements of a node, on its listener session and nowhere else: a session's own locks do not refuse it.

@@ -13,6 +13,7 @@ Examples:
   bugle demo                                            see it work: a live view, workers that you may kill
   bugle enqueue mail send_receipt '{\"order\": 42}'       write a job, print its id
   bugle work --queue mail --exec ./send-receipt         run a command for each job
+  bugle job wait 42 --timeout 30s                       until it has ended, and what came of it
   bugle job why 42                                      what does it wait for?
   bugle dead ls                                         what went wrong?
   bugle doctor                                          is the database fit for it?
@@ -23,7 +24,8 @@ Where the data is:
   when there is one) and the others join it. The server stops with the command that runs it.
 
 Exit codes:
-  0 done   1 the request is wrong   2 the database or machine could not do it   3 not allowed   4 nothing to do";
+  0 done   1 the request is wrong   2 the database or machine could not do it   3 not allowed   4 nothing to do
+  of a job that was waited for: 5 it is dead   6 it was cancelled   7 it has not ended in time";
 
 /// Work dispatch on the PostgreSQL you already run.
 #[derive(Debug, Parser)]

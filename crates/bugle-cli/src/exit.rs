@@ -13,6 +13,12 @@ pub(crate) enum Exit {
     Auth,
     /// There was nothing to do it to.
     Nothing,
+    /// A job that was waited for is dead.
+    Dead,
+    /// A job that was waited for was cancelled.
+    Cancelled,
+    /// A job that was waited for has not ended in time.
+    TimedOut,
     /// The reader of the answer went away, as a shell reports death by SIGPIPE.
     ClosedPipe,
     /// Ended by this signal before it was done, as a shell reports it.
@@ -27,6 +33,9 @@ impl Exit {
             Self::Server => 2,
             Self::Auth => 3,
             Self::Nothing => 4,
+            Self::Dead => 5,
+            Self::Cancelled => 6,
+            Self::TimedOut => 7,
             Self::ClosedPipe => 141,
             Self::Signal(number) => 128_u8.saturating_add(number),
         }

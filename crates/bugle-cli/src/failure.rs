@@ -82,6 +82,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Invalid { .. } | Error::Payload { .. } => Exit::User,
+            Error::NoJob { .. } => Exit::Nothing,
             Error::Refused { code, .. } => of_code(code),
             _ => Exit::Server,
         };

@@ -115,6 +115,9 @@ impl Node {
             registry.set_modes(&control.modes, Instant::now());
             locked(&shared.pumps).push(registry.clone());
         }
+        if shared.stop.is_cancelled() {
+            registry.close(); // nobody else will
+        }
         let (source, pump) = (Arc::new(source), Pump { registry: registry.clone() });
         self.spawn("pump", move || pump::run(source.clone(), registry.clone(), Arc::new(TokioTimer)));
         pump
@@ -207,6 +210,7 @@ impl Shared {
     fn stop(&self) {
         self.each(|pump, _| pump.close());
         self.stop.cancel();
+        self.each(|pump, _| pump.close()); // one that was made in between
     }
 
     /// Does something with every pump.

@@ -137,7 +137,11 @@ impl Options {
                 "Looks of one kind of work under way at once.".to_owned(),
             ),
             ("listen", self.listen.to_string(), "Use LISTEN where it is possible.".to_owned()),
-            ("buckets", crate::BUCKETS.to_string(), "Buckets that queues fall into (fixed).".to_owned()),
+            (
+                "buckets",
+                crate::BUCKETS.to_string(),
+                "Buckets that queues fall into, and as many for the ends of their jobs (fixed).".to_owned(),
+            ),
         ]);
         rows
     }

@@ -2,12 +2,12 @@
 
 use crate::Error;
 use crate::jobs::inspect::same_cluster;
-use crate::jobs::{Fuse, Statements};
+use crate::jobs::{EndSource, Fuse, Statements};
 use crate::name::{NamespaceName, QueueName, SchemaName};
 use crate::pg::connect;
 use crate::pg::migrate::{CORE, Policy};
 use crate::wake::Wake;
-use bugle_wake::Number;
+use bugle_wake::{Number, Pump};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use std::sync::{Arc, OnceLock};
@@ -104,6 +104,11 @@ impl Bugle {
     pub(crate) fn wake(&self) -> &Wake {
         let inner = &self.inner;
         inner.wake.get_or_init(|| Wake::start(&inner.pool, &inner.options, &inner.statements))
+    }
+
+    /// The pump for the ends of jobs, started when it is first needed.
+    pub(crate) fn ends(&self) -> &Pump<EndSource> {
+        self.wake().ends(&self.inner.pool, &self.inner.statements)
     }
 
     /// Stops the wake engine and closes the pool: what was claimed and not taken is handed back, and sleeping peers are told.

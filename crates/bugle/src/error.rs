@@ -60,6 +60,24 @@ pub enum Error {
         /// What serde found.
         source: serde_json::Error,
     },
+    /// What a job's handler returned does not fit the type that was waited for.
+    #[error("result of job {id} does not fit: {source}; wait for the type that its handler returns")]
+    Result {
+        /// The job's number.
+        id: crate::JobId,
+        /// What serde found.
+        source: serde_json::Error,
+    },
+    /// There is no such job, or no longer.
+    #[error(
+        "there is no job {id} in namespace {namespace}, or no longer; look with `bugle job ls` (ended jobs are kept for some days)"
+    )]
+    NoJob {
+        /// The job's number.
+        id: crate::JobId,
+        /// Where it was looked for.
+        namespace: String,
+    },
     /// The schema is not what this version needs.
     #[error(transparent)]
     Migrate(#[from] crate::pg::migrate::Error),

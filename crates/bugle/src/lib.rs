@@ -18,4 +18,4 @@ pub mod wake_engine {
 pub use bugle::{Bugle, Options};
 pub use bugle_wake::Mode;
 pub use error::{Error, Outcome};
-pub use jobs::{Ctx, Done, Job, JobId, Priority, Shared, Verdict, Worker};
+pub use jobs::{Ctx, Done, End, Ending, Handle, Job, JobId, Priority, Shared, Verdict, Worker};

@@ -2,16 +2,18 @@
 
 use crate::bugle::Options;
 use crate::jobs::sweep::Sweeper;
-use crate::jobs::{JobSource, Statements};
+use crate::jobs::{EndSource, JobSource, Statements};
 use crate::name::QueueName;
 use bugle_wake::{Node, Number, Place, Pump};
 use sqlx::PgPool;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(crate) struct Wake {
     pub(crate) node: Node,
     pub(crate) jobs: Pump<JobSource>,
+    /// Started when somebody first waits for the end of a job: few processes do, and a pump that nobody needs shares in every fault.
+    ends: OnceLock<Pump<EndSource>>,
     /// The queues that were used through this handle: an enqueue knows a name, a ring a number.
     numbers: Mutex<HashMap<QueueName, Number>>,
 }
@@ -30,16 +32,25 @@ impl Wake {
         let jobs = node.pump(source);
         sweeper.beat();
         node.on_heartbeat(move || sweeper.beat());
-        Self { node, jobs, numbers: Mutex::default() }
+        Self { node, jobs, ends: OnceLock::new(), numbers: Mutex::default() }
+    }
+
+    /// The pump for the ends of jobs.
+    pub(crate) fn ends(&self, pool: &PgPool, statements: &Arc<Statements>) -> &Pump<EndSource> {
+        self.ends.get_or_init(|| self.node.pump(EndSource::new(pool.clone(), statements.clone())))
     }
 
     pub(crate) fn remember(&self, name: &QueueName, number: i32) {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), Number(number));
     }
 
+    /// The number of a queue that was used before.
+    pub(crate) fn number(&self, name: &QueueName) -> Option<Number> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied()
+    }
+
     pub(crate) fn local(&self, name: &QueueName) {
-        let number = self.numbers.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied();
-        if let Some(number) = number {
+        if let Some(number) = self.number(name) {
             self.node.local(number);
         }
     }

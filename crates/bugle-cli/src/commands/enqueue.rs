@@ -1,10 +1,12 @@
 //! `bugle enqueue`: writing jobs.
 
+use super::wait;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::Place;
 use crate::span;
+use bugle::jobs::Enqueue;
 use bugle::jobs::enqueue::check_payload;
 use bugle::limits::ATTEMPTS_MAX;
 use bugle::name::{Key, Kind, QueueName};
@@ -29,8 +31,12 @@ Examples:
   bugle enqueue mail send_receipt '{\"order\": 42}' --key order-42     the same key again writes nothing
   bugle enqueue mail remind --delay 24h --priority low
   bugle enqueue mail remind --at 2030-01-31T09:00:00+01:00
+  bugle enqueue mail send_receipt '{\"order\": 42}' --wait             until it has ended, and what came of it
   bugle enqueue import row --file rows.jsonl                         one job a line: all of them, or none
-  jq -c '.[]' orders.json | bugle enqueue import row --file -        the same from a pipe")]
+  jq -c '.[]' orders.json | bugle enqueue import row --file -        the same from a pipe
+
+With --wait the exit code is 0 when the job is done, 5 when it is dead, 6 when it was cancelled, and 7 when it has not ended in
+time; it is enqueued all the same.")]
 pub(crate) struct Args {
     /// The queue; made when it is not there
     #[arg(value_parser = QueueName::parse)]
@@ -62,6 +68,12 @@ pub(crate) struct Args {
     /// Read many payloads, one JSON value a line (`-` is standard input), and write them in one transaction
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Wait until the job has ended, and print what came of it
+    #[arg(long, conflicts_with = "file")]
+    wait: bool,
+    /// Wait no longer than this, such as 30s or 5m
+    #[arg(long, value_name = "TIME", value_parser = span::parse, requires = "wait", allow_hyphen_values = true)]
+    timeout: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
@@ -113,8 +125,12 @@ impl Input {
 pub(crate) async fn run(args: &Args, input: Input, place: &Place, output: Output) -> Result<Exit, Failure> {
     let bugle = place.bugle(2).await?;
     match input {
+        Input::One(payload) if args.wait => {
+            let handle = one(args, &bugle, payload).send_handle().await?;
+            return wait::for_all(vec![handle], args.timeout, output).await;
+        }
         Input::One(payload) => {
-            let id = one(args, &bugle, payload).await?;
+            let id = one(args, &bugle, payload).send().await?;
             if output.is_json() {
                 output.json(&serde_json::json!({ "id": id }))?;
             } else {
@@ -134,7 +150,7 @@ pub(crate) async fn run(args: &Args, input: Input, place: &Place, output: Output
     Ok(Exit::Ok)
 }
 
-async fn one(args: &Args, bugle: &Bugle, payload: Box<RawValue>) -> Result<JobId, Failure> {
+fn one<'b>(args: &Args, bugle: &'b Bugle, payload: Box<RawValue>) -> Enqueue<'b> {
     let mut job = bugle
         .enqueue_raw(args.queue.as_str(), args.kind.as_str(), payload)
         .priority(args.priority.into())
@@ -151,7 +167,7 @@ async fn one(args: &Args, bugle: &Bugle, payload: Box<RawValue>) -> Result<JobId
     if let Some(window) = args.key_window {
         job = job.key_window(window);
     }
-    Ok(job.send().await?)
+    job
 }
 
 /// All of them in one transaction: a bad line or a cut connection in the middle leaves nothing behind.

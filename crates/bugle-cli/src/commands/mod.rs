@@ -11,6 +11,7 @@ pub(crate) mod job;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
 pub(crate) mod queue;
+mod wait;
 pub(crate) mod wake;
 pub(crate) mod work;
 

@@ -22,6 +22,7 @@ pub(crate) enum Command {
 const HELP: &str = "\
 A node is a Bugle process that waits for work. Of the nodes that sleep, one is the sentinel of a queue's bucket: producers
 ring for it, and all hear. The others are its reserves. A node that is awake holds no seat, and nobody rings for it.
+Buckets above 64 are those of ends: somebody there waits until a job has ended.
 
 How many rings producers sent and saved is counted by PostgreSQL, if it is told to: ALTER DATABASE ... SET track_functions = 'pl'
 (as a superuser; for sessions that begin afterwards).";

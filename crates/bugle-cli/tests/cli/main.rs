@@ -13,6 +13,7 @@ mod jobs;
 mod migrate;
 mod namespaces;
 mod queues;
+mod wait;
 mod wake;
 mod why;
 mod work;

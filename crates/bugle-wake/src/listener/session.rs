@@ -206,13 +206,14 @@ pub(crate) async fn read_modes(
 ) -> Result<HashMap<Number, Setting>, sqlx::Error> {
     let rows: Vec<(i32, String, Option<i64>)> =
         sqlx::query_as(statements.modes()).fetch_all(executor).await?;
+    // A queue's ends are waited for as its work is: where nobody shall ring, nobody does.
     let setting = |(number, mode, poll): (i32, String, Option<i64>)| {
         // A mode of a newer version: the default is safe.
         let mode = mode.parse().unwrap_or_default();
         let poll = poll.map(|ms| Duration::from_millis(ms.unsigned_abs().max(1)));
-        (Number(number), Setting { mode, poll })
+        [Number(number), Number(number).ends()].map(|number| (number, Setting { mode, poll }))
     };
-    Ok(rows.into_iter().map(setting).collect())
+    Ok(rows.into_iter().flat_map(setting).collect())
 }
 
 async fn backend(statements: &Statements, on: impl sqlx::PgExecutor<'_>) -> Result<i32, sqlx::Error> {

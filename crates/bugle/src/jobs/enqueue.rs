@@ -1,6 +1,6 @@
 //! Writing jobs: on the handle's own pool, or inside a transaction of the caller.
 
-use super::{Backoff, Job, JobId, Priority};
+use super::{Backoff, Handle, Job, JobId, Priority};
 use crate::limits::{ATTEMPTS_MAX, DURATION_MAX, ENQUEUE_JOBS_MAX, PAYLOAD_BYTES_MAX};
 use crate::name::{Key, Kind, QueueName};
 use crate::{Bugle, Error, crash};
@@ -157,6 +157,14 @@ impl<'b> Enqueue<'b> {
         crash::point("enqueue.after_commit");
         bugle.wake_local_by_name(&queue);
         Ok(id)
+    }
+
+    /// Like [`Enqueue::send`], for those who wait for the job's end: [`Handle::wait`].
+    pub async fn send_handle(self) -> Result<Handle, Error> {
+        let bugle = self.bugle;
+        // With a key it may be another's job, of long ago.
+        let queue = if matches!(self.key, Ok(None)) { self.queue.as_ref().ok().cloned() } else { None };
+        Ok(Handle::new(bugle, self.send().await?, queue))
     }
 
     /// Writes the job on any executor, such as a transaction of the caller: then it exists when that commits, and only then.

@@ -1,6 +1,7 @@
 //! Jobs: work that an application hands to its own code, to be run later, at least once.
 //!
-//! The path of one job: [`enqueue`](mod@enqueue) writes it, [`Queue::claim`] leases it, a [`Worker`] runs its handler, [`Queue::ack`] ends it.
+//! The path of one job: [`enqueue`](mod@enqueue) writes it, [`Queue::claim`] leases it, a [`Worker`] runs its handler, [`Queue::ack`] ends it,
+//! [`Handle::wait`] waits for that.
 //!
 //! ```
 //! use bugle::pg::embedded::{Options, Server};
@@ -44,8 +45,10 @@
 
 mod claim;
 mod copy;
+mod ends;
 pub mod enqueue;
 mod fuse;
+mod handle;
 mod hints;
 pub mod inspect;
 mod job;
@@ -61,12 +64,14 @@ pub mod worker;
 pub use claim::{Claimed, Look, Receipt};
 pub use copy::{EnqueueBulk, Payload};
 pub use enqueue::Enqueue;
+pub use handle::{End, Ending, Handle, NotDone};
 pub use job::{Job, JobId, Priority, State};
 pub use queue::Queue;
 pub use retry::Backoff;
 pub use settle::{Ended, Failure};
 pub use worker::{Ctx, Done, Shared, Verdict, Worker};
 
+pub(crate) use ends::EndSource;
 pub(crate) use fuse::Fuse;
 pub(crate) use source::JobSource;
 pub(crate) use statements::Statements;

@@ -1,5 +1,5 @@
 //! What most tests begin with: a place, nodes in it, and ways to wait for what they do.
-use bugle::jobs::Claimed;
+use bugle::jobs::{Claimed, Look};
 use bugle::{Bugle, Ctx, JobId};
 use bugle_testkit::postgres::TestDb;
 use bugle_testkit::proxy::Proxy;
@@ -99,6 +99,20 @@ impl Place {
         sqlx::raw_sql(self.db.sql(sql).unwrap()).execute(self.db.pool()).await.unwrap();
     }
 
+    /// Claims the next jobs of a queue, outside of every node.
+    pub(crate) async fn claim(&self, queue: &str, most: u32) -> Look {
+        let queue = self.outside.queue(queue).await.unwrap();
+        queue.claim("outside", most, HOUR).await.unwrap()
+    }
+
+    /// Ends them all, each with its own number as its result.
+    pub(crate) async fn end(&self, queue: &str, look: Look) {
+        let done: Vec<_> =
+            look.jobs.iter().map(|job| (job.receipt, Some(serde_json::json!(job.id)))).collect();
+        let queue = self.outside.queue(queue).await.unwrap();
+        assert_eq!(queue.ack_with(&done, &[look.token]).await.unwrap().len(), done.len());
+    }
+
     /// A proxy in front of the server, for listeners that are to suffer.
     pub(crate) async fn proxy(&self) -> Proxy {
         let options = self.db.connect_options();
@@ -115,6 +129,11 @@ impl Place {
     pub(crate) async fn looks(&self) -> i64 {
         self.statements("FROM bugle.look(").await
             + self.statements("INSERT INTO bugle.cursor (queue, gen, px").await
+    }
+
+    /// Looks for ends that PostgreSQL has answered.
+    pub(crate) async fn end_looks(&self) -> i64 {
+        self.statements("FROM bugle.look_ends(").await
     }
 
     /// Statements of a client, by what they contain. The other statements of a test are not to contain it.

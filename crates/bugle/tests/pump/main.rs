@@ -39,6 +39,8 @@
 mod alert;
 mod cancelled;
 mod demand;
+mod ends;
+mod ends_races;
 mod fallback;
 mod fixture;
 mod idle;

@@ -4,6 +4,8 @@
 mod claim;
 mod copy;
 mod docs;
+mod ends;
+mod ends_kept;
 mod enqueue;
 mod fixture;
 mod fuse;

@@ -244,11 +244,16 @@ async fn two_schemas_of_a_database_do_not_ring_for_each_other() {
 #[tokio::test]
 async fn the_bucket_of_a_queue_is_the_same_in_sql_and_in_rust() {
     let p = Place::new().await;
-    let sql = p.sql("SELECT n, bugle.bucket_of(n) FROM generate_series(1, 1000) AS n");
+    let sql = p.sql("SELECT n, bugle.bucket_of(n) FROM generate_series(-1000, 1000) AS n WHERE n <> 0");
     let buckets: Vec<(i32, i32)> = sqlx::query_as(sql).fetch_all(p.db.pool()).await.unwrap();
     for (number, bucket) in buckets {
         assert_eq!(Number(number).bucket().to_string(), bucket.to_string(), "queue {number}");
-        assert!((1..=bugle_wake::BUCKETS).contains(&bucket));
+        let range = if number > 0 {
+            1..=bugle_wake::BUCKETS
+        } else {
+            bugle_wake::BUCKETS + 1..=2 * bugle_wake::BUCKETS
+        };
+        assert!(range.contains(&bucket), "queue {number}");
     }
 }
 
@@ -257,7 +262,8 @@ async fn ringing_by_hand_reaches_sleepers_and_refuses_a_queue_that_does_not_exis
     let p = Place::new().await;
     let mut ear = p.ear().await;
     p.execute("SELECT bugle.ring_queue('q')").await;
-    assert_eq!(ear.heard().await, [format!("{}:{}", p.bucket, p.number)]);
+    let ends = format!("{}:-{}", p.bucket + bugle_wake::BUCKETS, p.number);
+    assert_eq!(ear.heard().await, [format!("{}:{}", p.bucket, p.number), ends]);
     let wrong = sqlx::query(p.sql("SELECT bugle.ring_queue('nothing')")).execute(p.db.pool()).await;
     assert!(wrong.unwrap_err().to_string().contains("does not exist"));
 }

@@ -150,7 +150,7 @@ async fn garbage_on_the_channel_is_counted_and_ignored() {
         ":",
         "h",
         "x",
-        "65:h",
+        "129:h",
         "0:h",
         "1:2",
         "1:",

@@ -48,6 +48,7 @@ async fn a_prepared_transaction_rings_by_hand() {
     run(&mut producer, "COMMIT PREPARED 'three'").await.unwrap();
     run(&mut producer, "SELECT bugle.ring_queue('q')").await.unwrap();
     assert_eq!(ear.recv().await.unwrap().payload(), "1:1", "the first that is heard");
+    assert_eq!(ear.recv().await.unwrap().payload(), "65:-1", "and for those who wait for ends");
     run(&mut producer, ENQUEUE).await.unwrap();
     assert_eq!(ear.recv().await.unwrap().payload(), "1:1", "the switch ended with its transaction");
     let jobs: i64 =

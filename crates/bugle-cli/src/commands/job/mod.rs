@@ -4,6 +4,7 @@ mod cancel;
 mod ls;
 mod retry;
 mod show;
+mod wait;
 mod why;
 
 use crate::exit::Exit;
@@ -19,6 +20,7 @@ pub(crate) enum Command {
     Ls(ls::Args),
     Show(show::Args),
     Why(why::Args),
+    Wait(wait::Args),
     Retry(retry::Args),
     Cancel(cancel::Args),
 }
@@ -29,6 +31,7 @@ pub(crate) async fn run(command: &Command, place: &Place, output: Output) -> Res
         Command::Ls(args) => ls::run(args, &bugle, output).await,
         Command::Show(args) => show::run(args, &bugle, output).await,
         Command::Why(args) => why::run(args, &bugle, output).await,
+        Command::Wait(args) => wait::run(args, &bugle, output).await,
         Command::Retry(args) => retry::run(args, &bugle, output).await,
         Command::Cancel(args) => cancel::run(args, &bugle, output).await,
     }

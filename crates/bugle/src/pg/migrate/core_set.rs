@@ -22,6 +22,7 @@ pub static CORE: Set = Set {
         6 "0006" "operate",
         7 "0007" "sweep",
         8 "0008" "wake",
+        9 "0009" "ends",
         10 "0010" "dead",
         11 "0011" "inspect",
     ],
