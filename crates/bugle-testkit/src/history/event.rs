@@ -55,6 +55,8 @@ pub enum FaultKind {
     BackendKilled,
     /// One backend was told to go; nothing else happens to the server.
     BackendTerminated,
+    /// The disk refused to flush the log, upon which PostgreSQL breaks down and recovers.
+    FlushFailed,
     /// The connection was cut after COMMIT was sent and before its answer.
     CutAfterCommit,
     /// The connection was cut, or swallowed everything.
@@ -75,7 +77,7 @@ impl FaultKind {
     /// memory with it, and the unflushed log with that.
     #[must_use]
     pub fn loses_unflushed_commits(&self) -> bool {
-        matches!(self, Self::ServerCrash | Self::BackendKilled)
+        matches!(self, Self::ServerCrash | Self::BackendKilled | Self::FlushFailed)
     }
 
     /// Whether work may be slow while it lasts. Nobody's work depends on his wall clock.
@@ -93,6 +95,7 @@ impl fmt::Display for FaultKind {
             Self::ServerCrash => "server_crash",
             Self::BackendKilled => "backend_killed",
             Self::BackendTerminated => "backend_terminated",
+            Self::FlushFailed => "flush_failed",
             Self::CutAfterCommit => "cut_after_commit",
             Self::Cut => "cut",
             Self::Slow => "slow",

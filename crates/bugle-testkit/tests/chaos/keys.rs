@@ -34,7 +34,7 @@ async fn row_24_fifty_enqueues_with_one_key_make_one_job() {
 async fn row_24_is_red_when_keys_are_ignored() {
     let (db, mut run) = shared_run().await;
     broken::KEYS_IGNORED.apply(&run.bugle).await.unwrap();
-    run.drain_max = std::time::Duration::from_secs(5);
+    run.expect_red(std::time::Duration::from_secs(5));
     let report = fifty_at_once(&db, run).await;
     assert!(report.broken_rules().contains(&Rule::I3), "{report}");
 }

@@ -6,6 +6,7 @@
 mod broken;
 mod clocks;
 mod crash_points;
+mod disk;
 mod keys;
 mod place;
 mod processes;
