@@ -101,6 +101,16 @@ impl Recorded {
         }
     }
 
+    /// Enqueues one plain job, which may be written together with those of other callers; `None` = the call was not
+    /// answered with yes.
+    pub async fn enqueue_plain(&self, mark: u64, max_attempts: u16) -> anyhow::Result<Option<JobId>> {
+        let item = Item { mark: Some(mark), max_attempts: Some(max_attempts.into()), ..Item::default() };
+        let call = self.invoke(Op::Enqueue, vec![item])?;
+        let job = self.bugle.enqueue_raw(self.queue.name().as_str(), "k", payload(mark)?);
+        let answer = job.max_attempts(max_attempts).send().await;
+        one_answered(&call, answer)
+    }
+
     /// What time it is for the database. `None` = it does not answer.
     pub async fn db_now(&self) -> Option<DateTime<Utc>> {
         sqlx::query_scalar("SELECT clock_timestamp()").fetch_one(self.bugle.pool()).await.ok()
@@ -146,13 +156,7 @@ impl Recorded {
             .enqueue_raw(self.queue.name().as_str(), "k", payload(mark)?)
             .key(key)
             .max_attempts(max_attempts);
-        match job.send().await {
-            Ok(id) => {
-                call.ok(|event| event.items([Item::job(id.0)]))?;
-                Ok(Some(id))
-            }
-            Err(error) => not_done(&call, &error).map(|()| None),
-        }
+        one_answered(&call, job.send().await)
     }
 
     /// Claims, looking again every `poll` until something is there or `patience` is over. One look that fails ends it.
@@ -260,6 +264,17 @@ impl Recorded {
             Err(error) => not_done(&call, &error)?,
         }
         Ok(())
+    }
+}
+
+/// Records how an enqueue of one job was answered.
+fn one_answered(call: &Call, answer: Result<JobId, Error>) -> anyhow::Result<Option<JobId>> {
+    match answer {
+        Ok(id) => {
+            call.ok(|event| event.items([Item::job(id.0)]))?;
+            Ok(Some(id))
+        }
+        Err(error) => not_done(call, &error).map(|()| None),
     }
 }
 

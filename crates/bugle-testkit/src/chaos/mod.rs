@@ -17,3 +17,4 @@ pub use calls::{Due, Recorded, Within};
 pub use clock::Clock;
 pub use node::{Config, Flaw, Node, Role, main as node_main};
 pub use run::{Run, seconds, seed};
+pub use worker::POISON;

@@ -65,6 +65,8 @@ pub enum FaultKind {
     Slow,
     /// The wall clock of a process of ours went elsewhere; the victim is its `who`.
     ClockJumped,
+    /// A job made the process that ran it abort; the victim is its `who`.
+    Poisoned,
     /// Not a fault: from here on nothing is broken any more.
     Heal,
     /// Any other, by name.
@@ -80,10 +82,11 @@ impl FaultKind {
         matches!(self, Self::ServerCrash | Self::BackendKilled | Self::FlushFailed)
     }
 
-    /// Whether work may be slow while it lasts. Nobody's work depends on his wall clock.
+    /// Whether work may be slow while it lasts. Nobody's work depends on his wall clock, nor on a job that somebody else
+    /// does not survive.
     #[must_use]
     pub fn excuses_delay(&self) -> bool {
-        !matches!(self, Self::ClockJumped)
+        !matches!(self, Self::ClockJumped | Self::Poisoned)
     }
 }
 
@@ -100,6 +103,7 @@ impl fmt::Display for FaultKind {
             Self::Cut => "cut",
             Self::Slow => "slow",
             Self::ClockJumped => "clock_jumped",
+            Self::Poisoned => "poisoned",
             Self::Heal => "heal",
             Self::Other(name) => name,
         };

@@ -25,7 +25,14 @@ impl TestServer {
     pub async fn fail_next_flush(&self, pid: i32) -> anyhow::Result<FailingFlush> {
         self.is_of_this_server(pid)?;
         let mut strace = Command::new("strace")
-            .args(["-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=1", "-p", &pid.to_string()])
+            .args([
+                "-e",
+                "trace=fdatasync",
+                "-e",
+                "inject=fdatasync:error=EIO:when=1",
+                "-p",
+                &pid.to_string(),
+            ])
             .stderr(Stdio::piped())
             .spawn()
             .context("strace is missing: run scripts/setup tests")?;

@@ -22,7 +22,7 @@ async fn row_9_a_commit_that_the_disk_refuses_to_flush_is_unknown_and_its_key_ma
     let nemesis = run.nemesis();
     let mut marks = (1_u64 << 60)..; // beyond those of all producers
     let mut doubts = 0;
-    again_and_again(seconds(5), Duration::from_millis(500), async || {
+    again_and_again(seconds(5), Duration::from_millis(300), async || {
         let pid = sqlx::query_scalar::<_, i32>("SELECT pg_backend_pid()").fetch_one(&pool).await.unwrap();
         let window = nemesis.fault(FaultKind::FlushFailed, None).unwrap();
         let flush = server.fail_next_flush(pid).await.unwrap();

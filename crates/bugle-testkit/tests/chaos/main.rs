@@ -5,9 +5,13 @@
 
 mod broken;
 mod clocks;
+mod conflicts;
+mod connections;
 mod crash_points;
 mod disk;
+mod fuse;
 mod keys;
 mod place;
+mod poison;
 mod processes;
 mod server;

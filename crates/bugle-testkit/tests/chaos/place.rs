@@ -19,7 +19,8 @@ pub(crate) async fn shared_run() -> (TestDb, Run) {
 
 /// A run on a server of its own, with these settings, which may be hurt.
 pub(crate) async fn own_run(settings: &[(&str, &str)]) -> (TestServer, Run) {
-    let options = settings.iter().fold(Options::ephemeral(), |options, (name, value)| options.setting(*name, *value));
+    let options =
+        settings.iter().fold(Options::ephemeral(), |options, (name, value)| options.setting(*name, *value));
     let server = TestServer::with(options).await.unwrap();
     let bugle = Bugle::new(server.pool().unwrap(), bugle::Options::default()).await.unwrap();
     let run = Run::new(bugle, NODE, LEASE).unwrap();
