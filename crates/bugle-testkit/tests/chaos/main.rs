@@ -11,6 +11,7 @@ mod crash_points;
 mod disk;
 mod fuse;
 mod keys;
+mod load;
 mod place;
 mod poison;
 mod processes;
