@@ -2,7 +2,8 @@
 
 use super::calls::Recorded;
 use super::clock::Clock;
-use super::{producer, worker};
+use super::producer::{self, NAMESAKES};
+use super::worker;
 use crate::history::RecorderClient;
 use anyhow::Context as _;
 use bugle::Bugle;
@@ -35,6 +36,8 @@ pub enum Role {
     Brittle,
     /// Many callers that enqueue through one handle.
     Chorus,
+    /// Callers that enqueue once, all with one key, each on a connection of its own.
+    Namesakes,
 }
 
 /// Everything a node needs to know; handed over as JSON.
@@ -194,12 +197,14 @@ async fn work(config: &Config, stop: &CancellationToken) -> anyhow::Result<()> {
         Role::Crowd => worker::run_crowd(client, Duration::from_millis(config.lease_ms), stop).await,
         Role::Brittle => worker::run_brittle(client, Duration::from_millis(config.lease_ms), stop).await,
         Role::Chorus => producer::run_chorus(client, config.number, stop).await,
+        Role::Namesakes => producer::run_namesakes(client, config.number).await,
     }
 }
 
 async fn connect(config: &Config, recorder: RecorderClient) -> anyhow::Result<Recorded> {
+    let connections = if config.role == Role::Namesakes { NAMESAKES } else { 2 };
     let pool = PgPoolOptions::new()
-        .max_connections(2)
+        .max_connections(connections)
         .acquire_timeout(Duration::from_secs(5))
         .connect(&config.url)
         .await?;

@@ -92,6 +92,20 @@ pub(super) async fn run_chorus(
     callers.join_all().await.into_iter().collect()
 }
 
+/// Callers of one process that use the same key.
+pub const NAMESAKES: u32 = 25;
+
+/// Each of them enqueues once with the same key, all at the same time.
+pub(super) async fn run_namesakes(client: Recorded, number: u32) -> anyhow::Result<()> {
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..u64::from(NAMESAKES) {
+        let client = client.clone();
+        let mark = (u64::from(number) << 32) + caller;
+        callers.spawn(async move { client.enqueue_with_key(mark, "the key", 5).await });
+    }
+    callers.join_all().await.into_iter().try_for_each(|answer| answer.map(drop))
+}
+
 /// The database's clock, looked at once: this node's own may be wrong, and a look for each job would keep it from
 /// writing at the very moment when the server goes away.
 struct DbClock {
