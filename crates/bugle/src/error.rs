@@ -81,6 +81,11 @@ impl Error {
         }
     }
 
+    /// Was it refused because somebody else held a lock for too long?
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == "55P03")
+    }
+
     /// Was it refused only because of what others did at that moment: a deadlock, a serialization failure, a lock that was not to be had?
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if ["40P01", "40001", "55P03"].contains(&code.as_str()))

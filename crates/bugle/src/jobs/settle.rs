@@ -166,6 +166,19 @@ impl Desk<'_> {
         Ok(ended)
     }
 
+    /// Which of these jobs somebody else's open transaction holds: nobody knows yet whether they have ended.
+    pub(super) async fn locked(self, receipts: &[Receipt]) -> Result<Vec<JobId>, Error> {
+        let columns = Columns::new(receipts.iter());
+        sqlx::query_scalar(self.queue.bugle.statements().locked())
+            .bind(self.queue.number)
+            .bind(columns.lane)
+            .bind(columns.x)
+            .bind(columns.id)
+            .fetch_all(self.connection)
+            .await
+            .map_err(Error::executing)
+    }
+
     /// [`Queue::fail`].
     pub(super) async fn fail(self, failures: &[Failure], closed: &[i64]) -> Result<Vec<Ended>, Error> {
         let columns = Columns::new(failures.iter().map(|f| &f.receipt));

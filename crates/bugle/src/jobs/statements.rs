@@ -33,6 +33,7 @@ statements!(
     ack,
     ack_in,
     held,
+    locked,
     fail,
     release,
     snooze,

@@ -24,6 +24,7 @@ mod work;
 mod worker;
 mod worker_cancel;
 mod worker_complete;
+mod worker_held;
 mod worker_retry;
 mod worker_state;
 mod worker_verdicts;
