@@ -1,6 +1,7 @@
 //! Single enqueues of many callers at once: written together, each answered after its own commit.
 
 use crate::fixture::{Fixture, raw};
+use bugle::jobs::Backoff;
 use bugle::{Error, JobId, Outcome};
 use bugle_testkit::proxy::{Fault, Proxy};
 use sqlx::{Connection as _, PgConnection};
@@ -119,6 +120,29 @@ async fn one_that_is_refused_does_not_spoil_the_others() {
     let error = refused.await.unwrap().unwrap_err();
     assert!(error.to_string().contains("payload is 300003 bytes long"), "{error}");
     assert_eq!(f.counts().await, "ready 11");
+}
+
+#[tokio::test]
+async fn a_retry_rule_of_its_own_is_kept() {
+    let f = Fixture::new().await;
+    let dam = Dam::build(&f).await;
+    let mut answers = busy(&f).await;
+    answers.extend((0..3).map(|n| send(&f, &n.to_string())));
+    let rule = Backoff::table([0, 30, 300].map(Duration::from_secs));
+    let mut ruled = Vec::new();
+    for n in 0..3 {
+        let (bugle, rule) = (f.bugle.clone(), rule.clone());
+        let job =
+            async move { bugle.enqueue_raw("q", "ruled", raw(&n.to_string())).retry(&rule).send().await };
+        ruled.push(tokio::spawn(job));
+    }
+    let_them_come().await;
+    dam.open().await;
+    for answer in answers.into_iter().chain(ruled) {
+        answer.await.unwrap().unwrap();
+    }
+    let kept = "SELECT count(*) FROM bugle.job WHERE kind = 'ruled' AND extra IS NOT NULL";
+    assert_eq!(f.one::<i64>(kept).await, 3);
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod operate;
 mod operate_dead;
 mod operate_pause;
 mod operate_why;
+mod outbox;
 mod plans;
 mod promises;
 mod random;
