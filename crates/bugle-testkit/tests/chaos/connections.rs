@@ -109,7 +109,7 @@ async fn row_19_without_a_connection_every_call_is_refused_in_time_and_nothing_i
         }
         let window = nemesis.fault(full(), None).unwrap();
         let taken = take_all(&mut admin, &options).await;
-        every_call_is_refused_in_time(&client, &mut marks).await;
+        Box::pin(every_call_is_refused_in_time(&client, &mut marks)).await;
         drop(taken);
         window.end().unwrap();
 
@@ -118,7 +118,7 @@ async fn row_19_without_a_connection_every_call_is_refused_in_time_and_nothing_i
         while held.len() < 2 {
             held.extend(pool.acquire().await); // the server may still be busy with those that went
         }
-        every_call_is_refused_in_time(&client, &mut marks).await;
+        Box::pin(every_call_is_refused_in_time(&client, &mut marks)).await;
         drop(held);
         window.end().unwrap();
     })

@@ -270,7 +270,7 @@ impl Checked {
             .bind(self.delay.as_ref())
             .bind(self.lane)
             .bind(self.key.as_ref().map(Key::as_str))
-            .bind(&self.key_window)
+            .bind(self.key_window)
             .bind(self.max_attempts)
             .bind(bugle.namespace().as_str())
             .bind(self.extra.as_ref())
