@@ -130,7 +130,10 @@ async fn row_20_whoever_enqueues_is_not_told_that_others_were_in_the_way() {
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 stranger.run("DROP TRIGGER fail_every_other ON bugle.tally").await;
             }
-            _ => stranger.run(CHANGE_A_TYPE).await,
+            _ => {
+                stranger.run(CHANGE_A_TYPE).await;
+                stranger.run(CHANGE_A_TYPE).await; // and back
+            }
         }
         window.end().unwrap();
     })

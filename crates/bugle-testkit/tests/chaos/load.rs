@@ -14,6 +14,8 @@ const FLOOD: u64 = 1 << 60;
 const CONSUMERS: usize = 4;
 /// What one enqueue or claim takes.
 const BATCH: usize = 500;
+/// So many batches come and go under a held snapshot, however slow the machine is.
+const ROUNDS_MIN: usize = 150;
 /// A lease that does not end here.
 const LONG: Duration = Duration::from_mins(10);
 
@@ -134,7 +136,10 @@ async fn slow_down(db: &TestDb, run: Run, time: Duration) -> SlowDown {
     let window = run.nemesis().fault(FaultKind::Other("held_snapshot".into()), None).unwrap();
     let held = hold_snapshot(db.connect_options()).await.unwrap();
     let begun = Instant::now();
-    while begun.elapsed() < time / 2 {
+    for round in 0.. {
+        if round >= ROUNDS_MIN && begun.elapsed() > time / 2 {
+            break;
+        }
         pass(&client, &mut marks, BATCH).await;
     }
     let mut last = churn(&client, &mut marks, time / 4).await;
