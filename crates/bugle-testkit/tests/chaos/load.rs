@@ -6,6 +6,7 @@ use bugle_testkit::history::FaultKind;
 use bugle_testkit::postgres::{TestDb, hold_snapshot};
 use chrono::TimeDelta;
 use sqlx::Row as _;
+use std::ops::RangeFrom;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -93,35 +94,72 @@ async fn row_27_a_flood_of_jobs_due_in_one_second_is_handed_out_in_time_and_star
     report.demand(1, 0).unwrap();
 }
 
-/// Enqueues, takes and acks so many jobs at once: how long the take took.
-async fn pass(client: &Recorded, marks: &mut impl Iterator<Item = u64>, jobs: usize) -> Duration {
-    let some: Vec<u64> = marks.take(jobs).collect();
-    client.enqueue(&some, None, 5, Within::Call).await.unwrap();
-    let asked = Instant::now();
-    let look = client.claim_within(u32::try_from(jobs).unwrap(), LONG, LONG).await.unwrap().unwrap();
-    let took = asked.elapsed();
-    let receipts: Vec<_> = look.jobs.iter().map(|job| job.receipt).collect();
-    client.ack(&receipts, &[look.token]).await.unwrap().unwrap();
-    took
+/// How long takes of one job took.
+#[derive(Default)]
+struct Times {
+    /// From the queue where many come and go.
+    busy: Vec<Duration>,
+    /// From another one: whatever else the machine does, it does to both.
+    quiet: Vec<Duration>,
 }
 
-/// Many jobs come and go for this time: how long takes of one job took among them.
-async fn churn(client: &Recorded, marks: &mut impl Iterator<Item = u64>, time: Duration) -> Vec<Duration> {
-    let begun = Instant::now();
-    let mut took = Vec::new();
-    while begun.elapsed() < time {
-        pass(client, marks, BATCH).await;
-        for _ in 0..5 {
-            took.push(pass(client, marks, 1).await);
-        }
+impl Times {
+    fn busy_by_quiet(&mut self, of_hundred: usize) -> f64 {
+        let (busy, quiet) = (percentile(&mut self.busy, of_hundred), percentile(&mut self.quiet, of_hundred));
+        eprintln!("p{of_hundred} of a take: {busy:?}, from the quiet queue {quiet:?}");
+        busy.as_secs_f64() / quiet.as_secs_f64()
     }
-    took
+}
+
+/// A queue where many jobs come and go, and a quiet one.
+struct Churn {
+    busy: Recorded,
+    quiet: Recorded,
+    marks: RangeFrom<u64>,
+}
+
+impl Churn {
+    async fn new(run: &Run) -> Self {
+        let busy = run.client(run.bugle.clone(), "churner").await.unwrap();
+        let quiet = Recorded::new(run.bugle.clone(), "quiet", run.recorder.client(), "prober").await.unwrap();
+        Self { busy, quiet, marks: 1.. }
+    }
+
+    /// Enqueues, takes and acks so many jobs at once: how long the take took.
+    async fn pass(client: &Recorded, marks: &mut RangeFrom<u64>, jobs: usize) -> Duration {
+        let some: Vec<u64> = marks.take(jobs).collect();
+        client.enqueue(&some, None, 5, Within::Call).await.unwrap();
+        let begun = Instant::now();
+        let look = client.claim_within(u32::try_from(jobs).unwrap(), LONG, LONG).await.unwrap().unwrap();
+        let took = begun.elapsed();
+        let receipts: Vec<_> = look.jobs.iter().map(|job| job.receipt).collect();
+        client.ack(&receipts, &[look.token]).await.unwrap().unwrap();
+        took
+    }
+
+    async fn many(&mut self) {
+        Self::pass(&self.busy, &mut self.marks, BATCH).await;
+    }
+
+    /// Many jobs come and go for this time.
+    async fn measure(&mut self, time: Duration) -> Times {
+        let begun = Instant::now();
+        let mut times = Times::default();
+        while begun.elapsed() < time {
+            self.many().await;
+            for _ in 0..5 {
+                times.busy.push(Self::pass(&self.busy, &mut self.marks, 1).await);
+                times.quiet.push(Self::pass(&self.quiet, &mut self.marks, 1).await);
+            }
+        }
+        times
+    }
 }
 
 /// What doctor asks, which names whoever holds back what is gone.
 const HORIZON: &str = include_str!("../../../bugle-cli/src/commands/doctor/sql/horizon.sql");
 
-/// How many times as long takes took after a while under which somebody held a snapshot.
+/// How many times as long as from a quiet queue a take took, after a while under which somebody held a snapshot.
 struct SlowDown {
     median: f64,
     p99: f64,
@@ -129,10 +167,8 @@ struct SlowDown {
 }
 
 async fn slow_down(db: &TestDb, run: Run, time: Duration) -> SlowDown {
-    let client = run.client(run.bugle.clone(), "churner").await.unwrap();
-    let mut marks = 1..;
-    churn(&client, &mut marks, time / 8).await; // the first of everything takes longer
-    let mut normal = churn(&client, &mut marks, time / 8).await;
+    let mut churn = Churn::new(&run).await;
+    churn.measure(time / 4).await; // the first of everything takes longer
     let window = run.nemesis().fault(FaultKind::Other("held_snapshot".into()), None).unwrap();
     let held = hold_snapshot(db.connect_options()).await.unwrap();
     let begun = Instant::now();
@@ -140,22 +176,17 @@ async fn slow_down(db: &TestDb, run: Run, time: Duration) -> SlowDown {
         if round >= ROUNDS_MIN && begun.elapsed() > time / 2 {
             break;
         }
-        pass(&client, &mut marks, BATCH).await;
+        churn.many().await;
     }
-    let mut last = churn(&client, &mut marks, time / 4).await;
+    let mut last = churn.measure(time / 4).await;
     let alarms = sqlx::query(HORIZON).fetch_all(db.pool()).await.unwrap();
     let holder = format!("process {} ", held.pid());
     let named = alarms.iter().any(|alarm| alarm.get::<String, _>("who").starts_with(&holder));
     assert!(named, "nobody would know who holds it");
     held.release().await.unwrap();
     window.end().unwrap();
-    let mut times = |of_hundred| {
-        let (normal, last) = (percentile(&mut normal, of_hundred), percentile(&mut last, of_hundred));
-        eprintln!("p{of_hundred} of a take: {normal:?} normally, {last:?} in the end");
-        last.as_secs_f64() / normal.as_secs_f64()
-    };
-    let (median, p99) = (times(50), times(99));
-    eprintln!("{} jobs came and went", marks.next().unwrap() - 1);
+    let (median, p99) = (last.busy_by_quiet(50), last.busy_by_quiet(99));
+    eprintln!("{} jobs came and went", churn.marks.start - 1);
     SlowDown { median, p99, report: run.finish(Vec::new(), Vec::new()).await.unwrap() }
 }
 
