@@ -7,7 +7,6 @@ use super::node::{Config, Flaw, Node, Role};
 use super::worker::POLL;
 use crate::checker::{Limits, Report, check};
 use crate::history::{Recorder, RecorderClient};
-use anyhow::Context as _;
 use bugle::Bugle;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -127,10 +126,9 @@ impl Run {
         let drainer = self.client(self.bugle.clone(), "drainer").await?;
         let begun = Instant::now();
         while self.open().await? > 0 && begun.elapsed() < self.drain_max {
-            let look = drainer
-                .claim(100, self.limits.lease, POLL, POLL)
-                .await?
-                .context("the drainer's claim failed")?;
+            let look = drainer.claim(100, self.limits.lease, POLL, POLL).await?;
+            // A claim that is refused, because the machine is busy, is tried again; what is never drained is for the checker.
+            let Some(look) = look else { continue };
             if !look.jobs.is_empty() {
                 let receipts: Vec<_> = look.jobs.iter().map(|j| j.receipt).collect();
                 drainer.ack(&receipts, &[look.token]).await?;
