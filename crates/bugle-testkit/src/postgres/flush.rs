@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// How long strace may take to get hold of a process.
 const ATTACHED_SECONDS_MAX: u64 = 10;
+/// How long it may take to say that it made a call fail.
+const TOLD_SECONDS_MAX: u64 = 10;
 
 /// One backend whose next flush of the log fails. Dropped, the backend is let go.
 #[derive(Debug)]
@@ -68,9 +70,13 @@ impl FailingFlush {
         Ok(())
     }
 
-    /// Has it failed?
-    #[must_use]
-    pub fn has_hit(&self) -> bool {
+    /// Whether it has failed. For when the backend's client has seen an error, which may be earlier than strace says so.
+    pub async fn has_hit(&self) -> bool {
+        let begun = Instant::now();
+        while !self.failed.load(Ordering::Acquire) && begun.elapsed() < Duration::from_secs(TOLD_SECONDS_MAX)
+        {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
         self.failed.load(Ordering::Acquire)
     }
 }

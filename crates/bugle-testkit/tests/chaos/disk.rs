@@ -33,7 +33,7 @@ async fn row_9_a_commit_that_the_disk_refuses_to_flush_is_unknown_and_its_key_ma
             if client.enqueue_with_key(mark, &key, 5).await.unwrap().is_some() {
                 continue;
             }
-            assert!(flush.has_hit(), "the enqueue failed for another reason");
+            assert!(flush.has_hit().await, "the enqueue failed for another reason");
             doubts += 1;
             let begun = Instant::now();
             // Another mark: if the first is handed out although it was refused, the checker says so.
