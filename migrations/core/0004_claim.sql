@@ -73,8 +73,9 @@ BEGIN
       INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)
       SELECT queue, id, attempt + 1, l.worker, 'lease_expired', 'the lease ended before the job did' FROM gone
     ), buried AS (
-      INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload)
-      SELECT id, queue, lane, attempt + 1, max_attempts, enqueued_at, kind, key, extra, payload FROM gone WHERE attempt + 1 >= max_attempts
+      INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload, worker, code, message)
+      SELECT id, queue, lane, attempt + 1, max_attempts, enqueued_at, kind, key, extra, payload, l.worker, 'lease_expired', 'the lease ended before the job did'
+      FROM gone WHERE attempt + 1 >= max_attempts
       RETURNING id
     ), returned AS (
       INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload)
@@ -111,7 +112,11 @@ BEGIN
   FROM (
     SELECT j.lane, j.x, j.id
     FROM unnest(c.pend) AS u
-    JOIN bugle.job j ON j.queue = c.queue AND j.lane = u.lane AND j.x = u.x AND j.id > u.id
+    CROSS JOIN LATERAL (   -- LIMIT keeps the planner from reading the whole queue for a join
+      SELECT k.lane, k.x, k.id FROM bugle.job k
+      WHERE k.queue = c.queue AND k.lane = u.lane AND k.x = u.x AND k.id > u.id
+      ORDER BY k.id LIMIT p_room
+    ) j
     WHERE u.x IS DISTINCT FROM own
     ORDER BY j.lane, j.x, j.id LIMIT p_room
   ) s;
@@ -238,7 +243,7 @@ BEGIN
       SELECT i, NULL::int, NULL::bigint, moment, NULL::timestamptz, NULL::timestamptz, true, j.lane, j.x, j.id, (j.attempt + 1)::smallint, j.max_attempts,
         j.enqueued_at, j.due_at, j.kind, j.key, j.extra, j.payload, moment + p_dur[i]
       FROM unnest(late_lane, late_x, late_lo, late_hi) AS r (lane, x, lo, hi)
-      JOIN bugle.job j ON j.queue = p_queue[i] AND j.lane = r.lane AND j.x = r.x AND j.id > r.lo AND j.id <= r.hi;
+      CROSS JOIN LATERAL (SELECT * FROM bugle.job k WHERE k.queue = p_queue[i] AND k.lane = r.lane AND k.x = r.x AND k.id > r.lo AND k.id <= r.hi OFFSET 0) j;
     END IF;
     room := most - late_n;
     -- Every eighth claim serves the lanes from the last to the first: none of them waits for ever.

@@ -11,6 +11,9 @@ CREATE FUNCTION bugle.ack(
 ) RETURNS SETOF bigint LANGUAGE plpgsql
 SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
+  IF cardinality(p_id) = 0 AND cardinality(p_closed) = 0 THEN
+    RETURN;
+  END IF;
   RETURN QUERY
   WITH gone AS (
     DELETE FROM bugle.job j USING (
@@ -34,6 +37,48 @@ BEGIN
     INSERT INTO bugle.tally (queue, move, n) SELECT p_queue, 4, count(*) FROM gone HAVING count(*) > 0
   )
   SELECT g.id FROM gone g;
+END $$;
+
+-- Ends whole claims that are done, without results: p_n, how many jobs of each lease are left, by what its worker knows. One range instead
+-- of a key for every job: less than two thirds of what ack costs. Returns how many jobs ended; the others were lost or cancelled.
+CREATE FUNCTION bugle.ack_claims(p_queue int, p_token bigint[], p_n int[]) RETURNS int LANGUAGE plpgsql
+SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+  ended int;
+  too_many bigint;
+BEGIN
+  IF cardinality(p_token) = 0 THEN
+    RETURN 0;
+  END IF;
+  WITH closed AS MATERIALIZED (
+    DELETE FROM bugle.lease l USING unnest(p_token, p_n) AS u (token, n) WHERE l.token = u.token AND l.queue = p_queue
+    RETURNING l.*, u.n AS n_left
+  ), gone AS (
+    DELETE FROM bugle.job j USING (
+      SELECT k.place, l.token, l.n_left, l.worker
+      FROM closed l
+      CROSS JOIN LATERAL unnest(l.lane, l.lo_x, l.lo_id, l.hi_x, l.hi_id) AS r (lane, lo_x, lo_id, hi_x, hi_id)
+      CROSS JOIN LATERAL (
+        SELECT h.ctid AS place FROM bugle.job h
+        WHERE h.queue = p_queue AND h.lane = r.lane AND (h.x, h.id) > (r.lo_x, r.lo_id) AND (h.x, h.id) <= (r.hi_x, r.hi_id) AND h.x <> ALL (l.skip) OFFSET 0
+      ) k
+    ) held
+    WHERE j.ctid = held.place
+    RETURNING j.*, held.token, held.n_left, held.worker
+  ), kept AS (
+    INSERT INTO bugle.history (queue, lane, attempt, id, enqueued_at, max_attempts, state, kind, key, extra, payload, worker)
+    SELECT g.queue, g.lane, g.attempt + 1, g.id, g.enqueued_at, g.max_attempts, 'done', g.kind, g.key, g.extra, g.payload, g.worker FROM gone g
+    WHERE (SELECT q.history FROM bugle.queue q WHERE q.id = p_queue)
+  )
+  SELECT sum(t.n), min(t.token) FILTER (WHERE t.n > t.n_left) INTO ended, too_many
+  FROM (SELECT g.token, g.n_left, count(*) AS n FROM gone g GROUP BY 1, 2) t;
+  IF too_many IS NOT NULL THEN   -- what nobody has run must not be called done
+    RAISE EXCEPTION 'lease % has more jobs than its worker knows of', too_many USING ERRCODE = 'object_not_in_prerequisite_state';
+  END IF;
+  IF ended > 0 THEN
+    INSERT INTO bugle.tally (queue, move, n) VALUES (p_queue, 4, ended);
+  END IF;
+  RETURN coalesce(ended, 0);
 END $$;
 
 -- Ends one job inside the transaction of whoever did its work: both happen or neither. Refuses when the job is no longer held: the error
@@ -94,8 +139,10 @@ BEGIN
     INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)
     SELECT g.queue, g.id, g.attempt + 1, (SELECT l.worker FROM bugle.lease l WHERE l.token = g.token LIMIT 1), g.code, g.message FROM gone g
   ), buried AS (
-    INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload)
-    SELECT g.id, g.queue, g.lane, g.attempt + 1, g.max_attempts, g.enqueued_at, g.kind, g.key, g.extra, g.payload FROM gone g WHERE g.out_of_attempts
+    INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload, worker, code, message)
+    SELECT g.id, g.queue, g.lane, g.attempt + 1, g.max_attempts, g.enqueued_at, g.kind, g.key, g.extra, g.payload,
+      (SELECT l.worker FROM bugle.lease l WHERE l.token = g.token LIMIT 1), g.code, g.message
+    FROM gone g WHERE g.out_of_attempts
   ), again AS (
     INSERT INTO bugle.due (queue, lane, attempt, due_at, id, enqueued_at, max_attempts, kind, key, extra, payload)
     SELECT g.queue, g.lane, g.attempt + 1, clock_timestamp() + g.retry_in, g.id, g.enqueued_at, g.max_attempts, g.kind, g.key, g.extra, g.payload

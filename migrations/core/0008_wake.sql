@@ -23,8 +23,15 @@ CREATE FUNCTION bugle.check_bell(p_queue int) RETURNS void LANGUAGE plpgsql AS $
 BEGIN
   IF NOT pg_try_advisory_xact_lock_shared(bugle.bell_class(), bugle.bucket_of(p_queue))
     AND coalesce(current_setting('bugle.ring', true), 'on') <> 'off' THEN
-    PERFORM pg_notify(bugle.bell_channel(), bugle.bucket_of(p_queue) || ':' || p_queue);
+    PERFORM bugle.ring_bell(p_queue);
   END IF;
+END $$;
+
+-- What a producer does that found the bell taken. A function of its own, so that PostgreSQL can count rings beside checks without a write
+-- (docs/wake.md): whoever rings pays for a NOTIFY, and does not notice the call.
+CREATE FUNCTION bugle.ring_bell(p_queue int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_notify(bugle.bell_channel(), bugle.bucket_of(p_queue) || ':' || p_queue);
 END $$;
 
 -- Rings for a queue by hand: after COMMIT PREPARED, a restore, or writes of logical replication.

@@ -10,6 +10,7 @@ mod failure;
 mod interrupt;
 mod output;
 mod place;
+mod retry;
 mod span;
 mod view;
 

@@ -74,7 +74,7 @@ counters! {
     panics,
     /// Rings heard for queues in shadow mode.
     shadow_rings,
-    /// Work that a poll found in shadow mode without a ring since the poll before.
+    /// Work that a poll found in shadow mode and that would have waited in another: no ring, timer or seat announced it, nor half a second later.
     shadow_misses,
     /// Intentions refused because too many wait.
     refused_intentions,

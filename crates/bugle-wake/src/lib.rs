@@ -29,6 +29,7 @@ mod registry;
 mod round;
 mod seat;
 mod seats;
+mod shadow;
 mod statements;
 mod supervise;
 mod sync;

@@ -3,6 +3,7 @@
 use crate::counters::Why;
 use crate::mode::Setting;
 use crate::options::Times;
+use crate::shadow::Shadow;
 use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -56,8 +57,8 @@ pub(crate) struct Queue<W, I> {
     /// The seats know of its demand.
     pub(crate) counted: bool,
     pub(crate) empty_looks: u32,
-    /// In shadow mode: rung for since the last poll.
-    pub(crate) announced: bool,
+    /// What it would have been woken by in shadow mode.
+    pub(crate) shadow: Shadow,
 }
 
 impl<W, I> Queue<W, I> {
@@ -72,7 +73,7 @@ impl<W, I> Queue<W, I> {
             setting,
             counted: false,
             empty_looks: 0,
-            announced: false,
+            shadow: Shadow::default(),
         }
     }
 
@@ -104,6 +105,15 @@ impl<W, I> Queue<W, I> {
         }
     }
 
+    /// Sets the flag where the mode is woken by more than the clock; otherwise only remembers that it would have been.
+    pub(crate) fn stir(&mut self, why: Why, now: Instant) {
+        if self.setting.mode.is_rung() {
+            self.wake(why, now);
+        } else {
+            self.shadow.announce(now);
+        }
+    }
+
     /// Arms the timer, unless an earlier one is armed.
     pub(crate) fn look_at(&mut self, at: Instant, why: Why) {
         if self.timer.is_none_or(|timer| at < timer.at) {
@@ -119,6 +129,7 @@ impl<W, I> Queue<W, I> {
         let due = self.timer.take_if(|timer| timer.at <= now);
         let reason = self.flag.take().or(due.map(|due| Flag { at: now, ..due }))?;
         self.timer = None; // the look will say anew when to look again
+        self.shadow.begin(now);
         Some(reason)
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// How long after a heartbeat's find its ring may still come: the heartbeat may simply have been faster.
+/// How long after a find its ring may still come: the heartbeat, or a poll in shadow mode, may simply have been faster.
 pub(crate) const RING_WITHIN: Duration = Duration::from_millis(500);
 
 pub(crate) struct Registry<W, I> {
@@ -34,12 +34,21 @@ pub(crate) struct Inner<W, I> {
     settings: HashMap<Number, Setting>,
     next_id: u64,
     waiting: usize,
-    /// The heartbeat found work of these: if no ring for it is heard until then, a wake was missed, whether or not anybody still waits.
-    pub(crate) suspects: BTreeMap<Number, Instant>,
+    /// Work of these was found unannounced: if no ring for it is heard in time, a wake was missed, whether or not anybody still waits.
+    pub(crate) suspects: BTreeMap<Number, Suspect>,
     /// Claimed for intentions that have gone meanwhile.
     pub(crate) unclaimed: Vec<(Number, I)>,
     pub(crate) alert: Alert,
     pub(crate) closed: bool,
+}
+
+/// A wake that may have been missed.
+#[derive(Clone, Copy)]
+pub(crate) struct Suspect {
+    /// How long its ring may still come.
+    pub(crate) until: Instant,
+    /// Found by a poll in shadow mode, not by the heartbeat.
+    pub(crate) shadow: bool,
 }
 
 /// So many wait already that nobody else may.
@@ -245,7 +254,7 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
         let Some(queue) = inner.queues.get_mut(&number) else { return false };
         if queue.setting.mode == Mode::Shadow {
             self.counters.shadow_rings.one();
-            queue.announced = true;
+            queue.stir(Why::Ring, now);
             return queue.has_demand();
         }
         // Rule 9: every node looks on a ring for a queue that it has demand for; without demand it ignores it.
@@ -263,8 +272,8 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
         let mut inner = self.inner.lock();
         inner.suspects.remove(&number);
         let Some(queue) = inner.queues.get_mut(&number) else { return };
-        if queue.has_demand() && queue.setting.mode.is_rung() {
-            queue.wake(Why::Local, now);
+        if queue.has_demand() {
+            queue.stir(Why::Local, now);
             drop(inner);
             self.changed.raise();
         }
@@ -272,10 +281,8 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
 
     fn wake_bucket(&self, bucket: Bucket, why: Why, now: Instant) {
         let mut inner = self.inner.lock();
-        let queues =
-            inner.queues.iter_mut().filter(|(n, q)| n.bucket() == bucket && q.setting.mode.is_rung());
-        for (_, queue) in queues {
-            queue.wake(why, now);
+        for (_, queue) in inner.queues.iter_mut().filter(|(n, _)| n.bucket() == bucket) {
+            queue.stir(why, now);
         }
         drop(inner);
         self.changed.raise();
@@ -283,8 +290,8 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
 
     fn wake_all(&self, why: Why, now: Instant) {
         let mut inner = self.inner.lock();
-        for queue in inner.queues.values_mut().filter(|q| q.setting.mode.is_rung()) {
-            queue.wake(why, now);
+        for queue in inner.queues.values_mut() {
+            queue.stir(why, now);
         }
         drop(inner);
         self.changed.raise();
@@ -305,8 +312,8 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
     fn fault(&self, event: Event, now: Instant) {
         let mut inner = self.inner.lock();
         self.note(&mut inner, event, now);
-        for queue in inner.queues.values_mut().filter(|q| q.setting.mode.is_rung()) {
-            queue.wake(Why::Alert, now);
+        for queue in inner.queues.values_mut() {
+            queue.stir(Why::Alert, now);
         }
         drop(inner);
         self.changed.raise();
@@ -324,6 +331,7 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
             queue.setting = setting;
             warn_of(*number, setting.mode);
             queue.wake(Why::Poll, now); // and what comes after the look is by the new mode
+            queue.shadow.announce(now); // in the mode before, perhaps nobody was rung for
             self.recount(*number, queue, now);
         }
         drop(inner);

@@ -5,7 +5,7 @@ use crate::counters::Why;
 use crate::mode::Mode;
 use crate::number::Number;
 use crate::queue::{Flag, Queue};
-use crate::registry::{Inner, RING_WITHIN, Registry};
+use crate::registry::{Inner, RING_WITHIN, Registry, Suspect};
 use crate::seat::Dry;
 use std::time::{Duration, Instant};
 
@@ -153,10 +153,14 @@ impl<W: Clone, I> Registry<W, I> {
             match reason.why {
                 Why::Ring => self.counters.wake_latency.note(now.duration_since(reason.at)),
                 Why::Heartbeat => {
-                    inner.suspects.insert(number, now + RING_WITHIN);
+                    inner.suspects.insert(number, Suspect { until: now + RING_WITHIN, shadow: false });
                 }
-                Why::Poll if queue.setting.mode == Mode::Shadow && !queue.announced => {
-                    self.counters.shadow_misses.one();
+                Why::Poll if queue.setting.mode == Mode::Shadow && queue.shadow.is_surprised(now) => {
+                    // The first of several keeps its time, or short polls would put it off for ever.
+                    inner
+                        .suspects
+                        .entry(number)
+                        .or_insert(Suspect { until: now + RING_WITHIN, shadow: true });
                 }
                 _ => {}
             }
@@ -199,7 +203,12 @@ impl<W: Clone, I> Registry<W, I> {
         }
         let dry = if mode.sits() { self.seats.dry(number.bucket(), now) } else { Dry::Sleep };
         if !mode.is_rung() {
-            queue.announced = false;
+            if matches!(dry, Dry::LookAt(_) | Dry::Poll) {
+                queue.shadow.announce(now); // nobody rings for a node that is awake
+            }
+            if let Some(again) = again {
+                queue.shadow.announce(now + again);
+            }
             return queue.look_at(now + queue.setting.poll.unwrap_or(times.poll_interval), Why::Poll);
         }
         match dry {
@@ -212,8 +221,8 @@ impl<W: Clone, I> Registry<W, I> {
     /// What time alone brings to light: a fallback hit, a ring that nobody answered.
     pub(crate) fn tick(&self, now: Instant) {
         let mut inner = self.inner.lock();
-        let hits: Vec<Number> =
-            inner.suspects.iter().filter(|(_, at)| **at <= now).map(|(number, _)| *number).collect();
+        let hits: Vec<(Number, Suspect)> =
+            inner.suspects.iter().filter(|(_, s)| s.until <= now).map(|(number, s)| (*number, *s)).collect();
         let mut overdue = 0;
         for queue in inner.queues.values_mut() {
             let timeout = self.options.times.delivery_timeout;
@@ -222,8 +231,16 @@ impl<W: Clone, I> Registry<W, I> {
                 overdue += 1;
             }
         }
-        for number in hits {
+        for (number, suspect) in hits {
             inner.suspects.remove(&number);
+            if suspect.shadow {
+                self.counters.shadow_misses.one();
+                tracing::warn!(
+                    queue = number.0,
+                    "in shadow mode a poll found work that no ring had announced"
+                );
+                continue;
+            }
             self.counters.fallback_hits.one();
             tracing::warn!(
                 queue = number.0,
@@ -243,7 +260,7 @@ impl<W: Clone, I> Registry<W, I> {
         let timeout = self.options.times.delivery_timeout;
         let mut next = None;
         let mut consider = |at: Option<Instant>| next = [next, at].into_iter().flatten().min();
-        consider(inner.suspects.values().min().copied());
+        consider(inner.suspects.values().map(|suspect| suspect.until).min());
         for queue in inner.queues.values() {
             if has_room && !queue.looking && queue.has_demand() {
                 consider(queue.next_reason());

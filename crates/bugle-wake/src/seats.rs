@@ -272,7 +272,13 @@ impl Seats {
     pub(crate) fn listening(&self) -> Vec<Bucket> {
         let mut inner = self.inner.lock();
         inner.session = Session::Listening;
-        std::mem::take(&mut inner.owed).into_iter().collect()
+        drop(inner);
+        self.owed()
+    }
+
+    /// The buckets whose reserves must be told. Whoever asks tells them, or owes them again.
+    pub(crate) fn owed(&self) -> Vec<Bucket> {
+        std::mem::take(&mut self.inner.lock().owed).into_iter().collect()
     }
 
     /// They could not be told.

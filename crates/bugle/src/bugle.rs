@@ -38,6 +38,7 @@ struct Inner {
     pool: PgPool,
     options: Options,
     statements: Arc<Statements>,
+    namespace_number: i32,
     wake: OnceLock<Wake>,
     fuse: Fuse,
 }
@@ -53,17 +54,18 @@ impl Bugle {
     pub async fn new(pool: PgPool, options: Options) -> Result<Self, Error> {
         CORE.ensure(&pool, &options.schema, options.migrate).await?;
         let statements = Arc::new(Statements::new(&options.schema));
+        let namespace_number = find_namespace(&pool, &statements, &options.namespace).await?;
         let bugle = Self {
             inner: Arc::new(Inner {
                 pool,
                 options,
                 statements,
+                namespace_number,
                 wake: OnceLock::new(),
                 fuse: Fuse::default(),
             }),
         };
         bugle.check_cluster().await?;
-        bugle.check_namespace().await?;
         Ok(bugle)
     }
 
@@ -83,6 +85,11 @@ impl Bugle {
     #[must_use]
     pub fn namespace(&self) -> &NamespaceName {
         &self.inner.options.namespace
+    }
+
+    /// Its number in the database.
+    pub(crate) fn namespace_number(&self) -> i32 {
+        self.inner.namespace_number
     }
 
     pub(crate) fn statements(&self) -> &Statements {
@@ -144,18 +151,6 @@ impl Bugle {
             .map_err(Error::executing)
     }
 
-    /// A namespace is never made by using it: a misspelt one would hide its jobs.
-    async fn check_namespace(&self) -> Result<(), Error> {
-        if self.list_namespaces().await?.iter().any(|name| name == self.namespace().as_str()) {
-            return Ok(());
-        }
-        Err(Error::Invalid {
-            what: "namespace",
-            fault: format!("{:?} does not exist", self.namespace().as_str()),
-            next: "make it with `bugle namespace create`",
-        })
-    }
-
     /// Job rows carry the transaction numbers of the cluster that wrote them. After a restore into another cluster they are meaningless,
     /// and a claim could pass over rows for ever: refuse before that.
     async fn check_cluster(&self) -> Result<(), Error> {
@@ -167,4 +162,15 @@ impl Bugle {
             self.schema()
         )))
     }
+}
+
+/// The number of a namespace. It is never made by using it: a misspelt one would hide its jobs.
+async fn find_namespace(pool: &PgPool, statements: &Statements, name: &NamespaceName) -> Result<i32, Error> {
+    let number =
+        sqlx::query_scalar(statements.find_namespace()).bind(name.as_str()).fetch_optional(pool).await;
+    number.map_err(Error::executing)?.ok_or_else(|| Error::Invalid {
+        what: "namespace",
+        fault: format!("{:?} does not exist", name.as_str()),
+        next: "make it with `bugle namespace create`",
+    })
 }

@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Align, Output, Table};
 use crate::place::Place;
+use bugle::jobs::inspect::ProducerRings;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, PgPool};
@@ -20,7 +21,10 @@ pub(crate) enum Command {
 
 const HELP: &str = "\
 A node is a Bugle process that waits for work. Of the nodes that sleep, one is the sentinel of a queue's bucket: producers
-ring for it, and all hear. The others are its reserves. A node that is awake holds no seat, and nobody rings for it.";
+ring for it, and all hear. The others are its reserves. A node that is awake holds no seat, and nobody rings for it.
+
+How many rings producers sent and saved is counted by PostgreSQL, if it is told to: ALTER DATABASE ... SET track_functions = 'pl'
+(as a superuser; for sessions that begin afterwards).";
 
 #[derive(Serialize, sqlx::FromRow)]
 struct NodeRow {
@@ -52,14 +56,18 @@ struct Status {
     queues: Vec<QueueRow>,
     /// How full PostgreSQL's queue of notifications is: 0 to 1.
     notify_usage: f64,
+    /// None: nobody counts.
+    producers: Option<ProducerRings>,
 }
 
 pub(crate) async fn status(global: &Global, place: &Place, output: Output) -> Result<Exit, Failure> {
-    let pool = place.bugle(2).await?.pool().clone();
+    let bugle = place.bugle(2).await?;
+    let pool = bugle.pool().clone();
     let status = Status {
         nodes: rows(&pool, global, include_str!("sql/wake_nodes.sql")).await?,
         queues: rows(&pool, global, include_str!("sql/wake_queues.sql")).await?,
         notify_usage: sqlx::query_scalar(include_str!("sql/notify_usage.sql")).fetch_one(&pool).await?,
+        producers: bugle.producer_rings().await?,
     };
     if output.is_json() {
         output.json(&status)?;
@@ -72,7 +80,21 @@ pub(crate) async fn status(global: &Global, place: &Place, output: Output) -> Re
     }
     output.line("")?;
     output.text(&queues(&status.queues, output).render())?;
+    output.line("")?;
+    output.line(&producers(status.producers.as_ref(), output))?;
     Ok(Exit::Ok)
+}
+
+/// What producers did, in a sentence.
+fn producers(rings: Option<&ProducerRings>, output: Output) -> String {
+    let Some(rings) = rings else {
+        return "rings sent and saved are not counted; see bugle wake status --help".to_owned();
+    };
+    let since = rings.since.map_or_else(String::new, |at| format!(" since {}", output.moment(at)));
+    format!(
+        "producers asked {} times{since} whether anybody sleeps: {} rings sent, {} saved",
+        rings.checks, rings.sent, rings.saved
+    )
 }
 
 fn nodes(rows: &[NodeRow], output: Output) -> Table {

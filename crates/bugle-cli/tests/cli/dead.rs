@@ -12,7 +12,7 @@ async fn graveyard() -> Site {
     }
     for queue in ["q", "other"] {
         let script = "read n; echo it is $n >&2; exit $n";
-        let ran = site.run(&["work", "--queue", queue, "--until-empty", "--exec", "sh", "-c", script]);
+        let ran = site.run(&["work", "--queue", queue, "--until-empty", "--exec", "sh", "--", "-c", script]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
     }
     site

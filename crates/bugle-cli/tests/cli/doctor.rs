@@ -33,6 +33,7 @@ async fn a_healthy_database_has_no_fault() {
         "dead rows",
         "partitions",
         "locks",
+        "paused",
         "rights",
         "orphans",
         "counters",
@@ -63,6 +64,38 @@ async fn a_missing_schema_an_invalid_and_a_missing_index_are_faults_with_their_f
 }
 
 #[tokio::test]
+async fn a_paused_queue_with_jobs_is_told_with_the_command_that_resumes_it() {
+    let site = Site::new().await;
+    site.json(&["namespace", "create", "shop"]);
+    let shop = ["--namespace", "shop"];
+    site.json(&[&["enqueue", "e mail", "k", "1"][..], &shop].concat());
+    site.json(&[&["enqueue", "e mail", "k", "1", "--delay", "1s"][..], &shop].concat());
+    site.enqueue("busy", "1");
+    site.json(&[&["queue", "pause", "e mail"][..], &shop].concat());
+    let warnings = || {
+        let findings = site.json(&["doctor", "--max-transaction", "1h"]);
+        let of =
+            |f: &Value| [&f["check"], &f["found"], &f["fix"]].map(|text| text.as_str().unwrap().to_owned());
+        of_level(&findings, "warn").into_iter().map(of).collect::<Vec<_>>()
+    };
+    super::eventually("the second one is due as well", || warnings()[0][1].contains("and 2 jobs wait in it"));
+    let [[check, found, fix]] = &warnings()[..] else { panic!("{:?}", warnings()) };
+    assert_eq!(check, "paused");
+    assert!(
+        found.starts_with(
+            "queue e mail of namespace shop is paused, and 2 jobs wait in it, the first of them for "
+        ),
+        "{found}"
+    );
+    assert!(fix.starts_with("bugle queue resume 'e mail' --namespace shop"), "{fix}");
+    site.json(&[&["queue", "resume", "e mail"][..], &shop].concat());
+    site.json(&["queue", "pause", "busy"]);
+    assert!(warnings()[0][1].contains("1 job waits in it"), "{:?}", warnings());
+    site.json(&["queue", "resume", "busy"]);
+    assert!(warnings().is_empty());
+}
+
+#[tokio::test]
 async fn who_holds_a_snapshot_or_a_lock_is_named() {
     let site = Site::new().await;
     let id = site.enqueue("q", "1");
@@ -88,7 +121,7 @@ async fn who_holds_a_snapshot_or_a_lock_is_named() {
 async fn orphans_and_stray_rows_are_found() {
     let site = Site::new().await;
     site.enqueue("q", "1");
-    let mut worker = site.start(&["work", "--queue", "q", "--exec", "sleep", "30"]);
+    let mut worker = site.start(&["work", "--queue", "q", "--exec", "sleep", "--", "30"]);
     super::eventually("the job is leased", || site.json(&["queue", "ls"])[0]["leased"] == 1);
     worker.signal(rustix::process::Signal::KILL);
     worker.end();

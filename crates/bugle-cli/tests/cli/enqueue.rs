@@ -13,7 +13,7 @@ async fn a_job_is_enqueued_run_by_a_command_and_done() {
         "(cat; echo; echo $BUGLE_JOB_ID $BUGLE_JOB_QUEUE $BUGLE_JOB_KIND $BUGLE_JOB_ATTEMPT/$BUGLE_JOB_MAX_ATTEMPTS) > {}",
         file.display()
     );
-    let ran = site.run(&["work", "--queue", "mail", "--until-empty", "--exec", "sh", "-c", &script]);
+    let ran = site.run(&["work", "--queue", "mail", "--until-empty", "--exec", "sh", "--", "-c", &script]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(std::fs::read_to_string(file).unwrap(), format!("{{\"order\": 42}}\n{id} mail test 1/5\n"));
     let job = site.json(&["job", "show", &id]);

@@ -11,7 +11,7 @@ async fn a_dead_job_is_retried_and_a_done_one_is_not() {
         let ran = site.run(&[&["work", "--queue", "q", "--until-empty", "--exec"], exec].concat());
         assert_eq!(ran.code, 0, "{}", ran.stderr);
     };
-    work(&["sh", "-c", "echo it is broken >&2; exit 65"]);
+    work(&["sh", "--", "-c", "echo it is broken >&2; exit 65"]);
     let dead = site.json(&["job", "show", &id]);
     assert_eq!(dead["state"], "dead");
     assert_eq!(dead["failures"][0]["code"], "exit_65");
@@ -41,7 +41,7 @@ async fn cancelling_says_whether_the_job_may_have_started() {
         assert!(answer["result"].as_str().unwrap().contains("will never start"), "{answer}");
     }
     let leased = site.enqueue("q", "1");
-    let _worker = site.start(&["work", "--queue", "q", "--exec", "sleep", "30"]);
+    let _worker = site.start(&["work", "--queue", "q", "--exec", "sleep", "--", "30"]);
     super::eventually("the job is leased", || site.state(&leased) == "leased");
     let held = site.json(&["job", "show", &leased]);
     assert!(held["worker"].is_string() && held["lease_until"].is_string(), "{held}");

@@ -21,8 +21,29 @@ async fn the_status_shows_who_sleeps_for_which_queue() {
     assert!(status()["queues"][0]["next_due"].is_string());
     let table = site.run(&["wake", "status", "--output", "table"]).stdout;
     assert!(table.contains("SENTINEL OF") && table.contains(&node), "{table}");
+    assert!(seen["producers"].is_null() && table.contains("rings sent and saved are not counted"), "{table}");
     drop(worker);
     eventually("its locks go with it", || status()["queues"][0]["sentinel"].is_null());
+}
+
+#[tokio::test]
+async fn the_status_shows_rings_sent_and_saved_where_postgresql_counts() {
+    let site = Site::new().await;
+    site.enqueue("mail", "1");
+    let mut session = site.db.pool().acquire().await.unwrap().detach();
+    let enqueue = format!("SELECT {}.enqueue('mail', 'k')", site.db.name());
+    for sql in ["SET track_functions = 'pl'", &enqueue, &enqueue] {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut session).await.unwrap();
+    }
+    sqlx::Connection::close(session).await.unwrap();
+    let status = || site.json(&["wake", "status"])["producers"].clone();
+    eventually("it is told", || !status().is_null());
+    assert_eq!(
+        (&status()["checks"], &status()["sent"], &status()["saved"]),
+        (&2.into(), &0.into(), &2.into())
+    );
+    let table = site.run(&["wake", "status", "-o", "table"]).stdout;
+    assert!(table.contains("producers asked 2 times") && table.contains("0 rings sent, 2 saved"), "{table}");
 }
 
 /// PostgreSQL hides from it when the nodes' sessions began.

@@ -30,8 +30,19 @@ async fn a_job_that_waits_says_for_what() {
     says(&site, &later, "not_due", &["its queue q is paused"]);
     site.json(&["queue", "resume", "q"]);
 
-    let _worker =
-        site.start(&["work", "--queue", "q", "--concurrency", "1", "--name", "ann", "--exec", "sleep", "30"]);
+    let _worker = site.start(&[
+        "work",
+        "--queue",
+        "q",
+        "--concurrency",
+        "1",
+        "--name",
+        "ann",
+        "--exec",
+        "sleep",
+        "--",
+        "30",
+    ]);
     eventually("the first is leased", || site.state(&first) == "leased");
     says(&site, &first, "leased", &["by worker ann", "attempt 1 of 5", "unless it is renewed"]);
     says(&site, &second, "next", &["next in line", "worker ann is at work on 1 job"]);
@@ -41,8 +52,16 @@ async fn a_job_that_waits_says_for_what() {
 async fn a_job_that_failed_or_ended_says_how() {
     let site = Site::new().await;
     let id = site.json(&["enqueue", "q", "k", "--max-attempts", "3"])["id"].to_string();
-    let mut worker =
-        site.start(&["work", "--queue", "q", "--exec", "sh", "-c", "echo no route to host >&2; exit 7"]);
+    let mut worker = site.start(&[
+        "work",
+        "--queue",
+        "q",
+        "--exec",
+        "sh",
+        "--",
+        "-c",
+        "echo no route to host >&2; exit 7",
+    ]);
     eventually("it backs off after the second attempt", || {
         let job = site.json(&["job", "show", &id]);
         job["state"] == "scheduled" && job["attempt"] == 2
@@ -56,7 +75,7 @@ async fn a_job_that_failed_or_ended_says_how() {
         sentence.contains("attempt 2 failed") && sentence.contains("exit_7: no route to host"),
         "{sentence}"
     );
-    let ran = site.run(&["work", "--queue", "q", "--until-empty", "--exec", "sh", "-c", "exit 65"]);
+    let ran = site.run(&["work", "--queue", "q", "--until-empty", "--exec", "sh", "--", "-c", "exit 65"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     says(&site, &id, "dead", &["out of attempts (3)", "exit_65", &format!("bugle job retry {id}")]);
 

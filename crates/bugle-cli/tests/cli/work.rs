@@ -13,7 +13,7 @@ async fn the_exit_code_and_the_end_of_standard_error_decide() {
     // The first attempt fails with a code, the second is killed.
     let script = r#"echo "attempt $BUGLE_JOB_ATTEMPT of $BUGLE_JOB_MAX_ATTEMPTS" >&2
         [ "$BUGLE_JOB_ATTEMPT" = 1 ] && exit 3; kill -9 $$"#;
-    let ran = site.run(&["work", "--queue", "q", "--until-empty", "--exec", "sh", "-c", script]);
+    let ran = site.run(&["work", "--queue", "q", "--until-empty", "--exec", "sh", "--", "-c", script]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.stderr.contains("attempt 1 of 2"), "standard error is passed on: {}", ran.stderr);
     let job = site.json(&["job", "show", &id]);
@@ -40,6 +40,7 @@ async fn a_big_payload_that_nobody_reads_and_a_forgotten_child_do_not_hang_a_job
         "--until-empty",
         "--exec",
         "sh",
+        "--",
         "-c",
         "sleep 20 > /dev/null & true",
     ]);
@@ -54,7 +55,8 @@ async fn sigterm_lets_commands_end_and_then_gives_back_the_rest() {
     let dir = tempfile::tempdir().unwrap();
     let (quick, slow) = (site.enqueue("q", "1"), site.enqueue("q", "30"));
     let script = format!("read s; echo $$ > {}/$s; sleep $s", dir.path().display());
-    let mut worker = site.start(&["work", "--queue", "q", "--drain", "3s", "--exec", "sh", "-c", &script]);
+    let mut worker =
+        site.start(&["work", "--queue", "q", "--drain", "3s", "--exec", "sh", "--", "-c", &script]);
     eventually("both are running", || dir.path().join("1").exists() && dir.path().join("30").exists());
     worker.signal(Signal::TERM);
     assert_eq!(worker.end(), 0);
@@ -72,7 +74,8 @@ async fn the_job_of_a_killed_worker_runs_elsewhere_and_its_command_ends() {
     let dir = tempfile::tempdir().unwrap();
     let id = site.enqueue("q", "1");
     let script = format!("echo $$ > {}/pid; sleep 30", dir.path().display());
-    let mut first = site.start(&["work", "--queue", "q", "--lease", "1s", "--exec", "sh", "-c", &script]);
+    let mut first =
+        site.start(&["work", "--queue", "q", "--lease", "1s", "--exec", "sh", "--", "-c", &script]);
     let mut command = None;
     eventually("the command runs", || {
         command = pid_in(&dir.path().join("pid"));
@@ -131,6 +134,7 @@ async fn a_command_that_takes_too_long_is_ended_and_has_failed() {
         "500ms",
         "--exec",
         "sh",
+        "--",
         "-c",
         &script,
     ]);
@@ -144,6 +148,39 @@ async fn a_command_that_takes_too_long_is_ended_and_has_failed() {
     let ran = site.run(&["work", "--queue", "q", "--timeout", "0s", "--exec", "true"]);
     assert_eq!(ran.code, 1);
     assert!(ran.stderr.contains("--timeout is 0s"), "{}", ran.stderr);
+}
+
+/// Bugle's own options may stand on either side of --exec, and what comes after -- is the program's whatever it looks like.
+#[tokio::test]
+async fn words_after_the_two_dashes_are_the_programs_and_no_others() {
+    let site = Site::new().await;
+    site.enqueue("q", "1");
+    let script = r#"[ "$*" = "--until-empty -v a b --" ]"#;
+    let words = ["--", "-c", script, "sh", "--until-empty", "-v", "a b", "--"];
+    let ran = site.run(&[&["work", "--queue", "q", "--exec", "sh", "--until-empty"][..], &words].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(site.json(&["queue", "ls"])[0]["done"], 1);
+}
+
+#[tokio::test]
+async fn a_failed_job_is_tried_again_by_the_rule_that_was_given() {
+    let site = Site::new().await;
+    let work = |rule, seconds: i64| {
+        let id = site.json(&["enqueue", "q", "k", "1", "--max-attempts", "3"])["id"].to_string();
+        let ran = site.run(&["work", "--queue", "q", "--until-empty", "--retry", rule, "--exec", "false"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let job = site.json(&["job", "show", &id]);
+        assert_eq!(job["state"], "dead");
+        let at = |n: usize| {
+            job["failures"][n]["failed_at"].as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>()
+        };
+        let tries = job["failures"].as_array().unwrap().len();
+        assert!(tries < 2 || (at(1).unwrap() - at(0).unwrap()).num_seconds() >= seconds, "{job}");
+        tries
+    };
+    assert_eq!(work("never", 0), 1);
+    assert_eq!(work("table:0s,2s", 2), 2);
+    assert_eq!(work("exponential:10ms..20ms,jitter=0", 0), 3);
 }
 
 #[tokio::test]
@@ -160,6 +197,7 @@ async fn a_job_of_another_kind_fails_and_says_so() {
         "--until-empty",
         "--exec",
         "sh",
+        "--",
         "-c",
         "exit 0",
     ]);

@@ -7,7 +7,7 @@ use crate::counters::Why;
 use crate::node::Shared;
 use crate::number::{Bucket, Call};
 use crate::seat::{Errand, Seated, Session as Use};
-use session::{Heard, Session, read_control, read_modes};
+use session::{Heard, Session, read_control, read_modes, ring_owed};
 use std::time::{Duration, Instant};
 
 /// The shortest and the longest pause before a connection is tried again.
@@ -41,7 +41,9 @@ pub(crate) async fn run(shared: &Shared) {
             beat_at = Instant::now() + shared.options.times.heartbeat;
             shared.beat();
         }
-        match open(shared).await {
+        let opening = Box::pin(open(shared)); // rare, and large
+        let Some(opened) = shared.stop.run_until_cancelled(opening).await else { break };
+        match opened {
             Ok(None) => return poll_control(shared).await,
             Ok(Some(session)) => {
                 pause = RETRY.0;
@@ -62,6 +64,24 @@ pub(crate) async fn run(shared: &Shared) {
         let wait = pause.mul_f64(rand::random_range(0.5..1.5));
         pause = (pause * 2).min(RETRY.1);
         shared.stop.run_until_cancelled(tokio::time::sleep(wait)).await;
+    }
+    pay(shared).await;
+}
+
+/// Rule 12 for a node that is stopped without a session: whoever relied on a bell that it lost (rule 11) is told all the same, if the
+/// database can be reached in time. It is tried once; what fails costs the peers a heartbeat.
+async fn pay(shared: &Shared) {
+    let owed = shared.seats.owed();
+    if owed.is_empty() {
+        return;
+    }
+    let place = &shared.place;
+    let within = shared.options.times.answer_within;
+    match ring_owed(&place.listener, &place.statements, &place.node, &owed, within).await {
+        Ok(rung) => shared.counters.handovers_sent.add(u64::from(rung.unsigned_abs())),
+        Err(error) => {
+            tracing::warn!(%error, "stopped without a listener: nodes that relied on its bells wait for their heartbeat");
+        }
     }
 }
 

@@ -85,11 +85,7 @@ impl Session {
 
     async fn begin(&mut self, node: &str) -> Result<(), sqlx::Error> {
         sqlx::raw_sql(self.statements.end_out_of_reach()).execute(&mut self.listener).await?;
-        // An earlier session that was given up while it hung would go on holding this node's locks, and end without a handover.
-        sqlx::query(self.statements.end_ghosts())
-            .bind(vec![application_name(node, false), application_name(node, true)])
-            .execute(&mut self.listener)
-            .await?;
+        end_ghosts(&self.statements, node, &mut self.listener).await?;
         let channel: String =
             sqlx::query_scalar(self.statements.channel()).fetch_one(&mut self.listener).await?;
         self.listener.listen(&channel).await
@@ -162,6 +158,36 @@ impl Session {
         let query = sqlx::query(self.statements.show()).bind(application_name(node, alert));
         within(self.answer_within, query.execute(&mut self.listener)).await.map(drop)
     }
+}
+
+/// Rings for those that are marked, on a connection made for it: for a node that has no session and will have none.
+pub(crate) async fn ring_owed(
+    connect: &PgConnectOptions,
+    statements: &Statements,
+    node: &str,
+    buckets: &[Bucket],
+    answer_within: Duration,
+) -> Result<i32, sqlx::Error> {
+    let named = connect.clone().application_name(&application_name(node, false));
+    let ring = async {
+        let mut session = PgConnection::connect_with(&named).await?;
+        end_ghosts(statements, node, &mut session).await?;
+        let query = sqlx::query_scalar(statements.ring_if_marked()).bind(numbers(buckets));
+        let rung = query.fetch_one(&mut session).await?;
+        session.close().await?;
+        Ok(rung)
+    };
+    within(answer_within, ring).await
+}
+
+/// An earlier session of the node that was given up while it hung would go on holding its locks, and end without a handover.
+async fn end_ghosts(
+    statements: &Statements,
+    node: &str,
+    on: impl sqlx::PgExecutor<'_>,
+) -> Result<(), sqlx::Error> {
+    let names = vec![application_name(node, false), application_name(node, true)];
+    sqlx::query(statements.end_ghosts()).bind(names).execute(on).await.map(drop)
 }
 
 /// The version of control.

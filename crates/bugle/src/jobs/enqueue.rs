@@ -262,6 +262,9 @@ impl Checked {
     }
 
     async fn write_one<'e>(&self, bugle: &Bugle, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
+        if self.is_plain() {
+            return self.write_plain(bugle, executor).await;
+        }
         sqlx::query_scalar(bugle.statements().enqueue())
             .bind(self.queue.as_str())
             .bind(self.kind.as_str())
@@ -274,6 +277,20 @@ impl Checked {
             .bind(self.max_attempts)
             .bind(bugle.namespace().as_str())
             .bind(self.extra.as_ref())
+            .fetch_one(executor)
+            .await
+            .map_err(Error::executing)
+    }
+
+    async fn write_plain<'e>(&self, bugle: &Bugle, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
+        sqlx::query_scalar(bugle.statements().enqueue_plain())
+            .bind(bugle.namespace_number())
+            .bind(self.queue.as_str())
+            .bind(self.lane)
+            .bind(self.max_attempts)
+            .bind(self.kind.as_str())
+            .bind(self.payloads.first())
+            .bind(bugle.namespace().as_str())
             .fetch_one(executor)
             .await
             .map_err(Error::executing)

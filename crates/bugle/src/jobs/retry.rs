@@ -140,7 +140,7 @@ impl From<&Backoff> for Written {
                 Self::Table { table_s: waits.iter().map(Duration::as_secs_f64).collect() }
             }
             Backoff::Exponential { base, max, jitter } => {
-                let jitter = if jitter.is_finite() { *jitter } else { 0.0 };
+                let jitter = if jitter.is_nan() { 0.0 } else { jitter.clamp(0.0, 1.0) };
                 Self::Exponential { base_s: base.as_secs_f64(), max_s: max.as_secs_f64(), jitter }
             }
         }

@@ -68,6 +68,12 @@ impl Queue {
         self.desk(&mut *self.connection().await?).ack(receipts, None, closed).await
     }
 
+    /// Ends every job of some claims, each given by its token and how many of its jobs are left: as [`Queue::ack`] does, for less. Returns how
+    /// many jobs were still held. Refused, and nothing ended, when a claim has more jobs left than that.
+    pub async fn ack_claims(&self, claims: &[(i64, i32)]) -> Result<usize, Error> {
+        self.desk(&mut *self.connection().await?).ack_claims(claims, &[], &[]).await
+    }
+
     /// Like [`Queue::ack`], with what each job brought about: kept with the history.
     pub async fn ack_with(
         &self,
@@ -177,6 +183,32 @@ impl Desk<'_> {
             .fetch_all(self.connection)
             .await
             .map_err(Error::executing)
+    }
+
+    /// [`Queue::ack`] for whole claims, each with how many of its jobs are left, and for single receipts; how many were still held.
+    pub(super) async fn ack_claims(
+        self,
+        claims: &[(i64, i32)],
+        receipts: &[Receipt],
+        closed: &[i64],
+    ) -> Result<usize, Error> {
+        let (tokens, left): (Vec<i64>, Vec<i32>) = claims.iter().copied().unzip();
+        let columns = Columns::new(receipts.iter());
+        crash::point("ack.before_send");
+        let ended: i32 = sqlx::query_scalar(self.queue.bugle.statements().ack_claims())
+            .bind(self.queue.number)
+            .bind(tokens)
+            .bind(left)
+            .bind(columns.lane)
+            .bind(columns.x)
+            .bind(columns.id)
+            .bind(columns.token)
+            .bind(closed)
+            .fetch_one(self.connection)
+            .await
+            .map_err(Error::executing)?;
+        crash::point("ack.after_commit");
+        Ok(usize::try_from(ended).unwrap_or(0))
     }
 
     /// [`Queue::fail`].

@@ -140,6 +140,47 @@ async fn shadow_holds_its_seat_and_counts_rings_but_is_served_by_polls() {
 }
 
 #[tokio::test]
+async fn shadow_misses_are_the_jobs_whose_ring_was_lost_and_no_others() {
+    let place = Place::new().await;
+    place.outside.set_mode("q", Mode::Shadow, Some(POLL)).await.unwrap();
+    let proxy = place.proxy().await;
+    let bugle = place.node_with(Some(proxy.rewrite(place.db.connect_options())), |_| {}).await;
+    let mut worker = Running::on(&bugle, "q");
+    knows(&place, &bugle, "q", Mode::Shadow).await;
+    until("it sits", async || place.seats().await == (1, 0)).await;
+    let counters = node(&bugle).counters();
+    let polled_twice = async || {
+        let polls = counters.looks_by(Why::Poll);
+        until("it has polled", async || counters.looks_by(Why::Poll) > polls + 1).await;
+    };
+    // From outside and by this process itself, at moments that have nothing to do with the polls.
+    for n in 0..20 {
+        let id = if n % 2 == 0 {
+            place.enqueue("q", 1).await[0]
+        } else {
+            bugle.enqueue_raw("q", "k", raw("1")).send().await.unwrap()
+        };
+        assert_eq!(worker.next().await.id, id);
+    }
+    place.outside.enqueue_raw("q", "k", raw("1")).delay(POLL * 5 / 2).send().await.unwrap();
+    worker.next().await;
+    let rings = counters.shadow_rings.get();
+    polled_twice().await;
+
+    let lost = proxy.set(Fault::drop_notifications());
+    let id = place.enqueue("q", 1).await[0];
+    assert_eq!(worker.next().await.id, id);
+    until("the miss is counted", async || counters.shadow_misses.get() > 0).await;
+    assert_eq!(
+        (lost.hits(), counters.shadow_misses.get()),
+        (1, 1),
+        "of all of them the one whose ring was lost"
+    );
+    assert_eq!((counters.shadow_rings.get(), counters.fallback_hits.get()), (rings, 0));
+    worker.stop().await;
+}
+
+#[tokio::test]
 async fn switching_takes_effect_on_running_nodes_without_a_restart() {
     let place = Place::new().await;
     let bugles = [place.node(|_| {}).await, place.node(|_| {}).await];

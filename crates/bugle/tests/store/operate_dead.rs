@@ -34,7 +34,7 @@ fn walk(f: &Fixture, filter: &DeadFilter) -> DeadWalk {
     f.bugle.walk_dead(filter.clone()).unwrap()
 }
 
-async fn found(f: &Fixture, filter: &DeadFilter) -> Vec<(String, String, Option<String>, i64)> {
+async fn found(f: &Fixture, filter: &DeadFilter) -> Vec<(String, String, String, i64)> {
     let (mut walk, mut all) = (walk(f, filter), Vec::new());
     while let Some((_, groups)) = walk.find().await.unwrap() {
         all.extend(
@@ -69,9 +69,7 @@ async fn filters_choose_and_what_they_leave_stays_dead() {
     bury(&f, &f.bugle, &f.queue, "mail", "dns", 2).await;
     bury(&f, &f.bugle, &other, "sms", "smtp", 4).await;
     let any = DeadFilter::default();
-    let of = |queue: &str, kind: &str, code: &str, n| {
-        (queue.to_owned(), kind.to_owned(), Some(code.to_owned()), n)
-    };
+    let of = |queue: &str, kind: &str, code: &str, n| (queue.to_owned(), kind.to_owned(), code.to_owned(), n);
     assert_eq!(
         found(&f, &any).await,
         [of("other", "sms", "smtp", 4), of("q", "mail", "dns", 2), of("q", "mail", "smtp", 3)]
@@ -91,6 +89,33 @@ async fn filters_choose_and_what_they_leave_stays_dead() {
     f.execute("UPDATE bugle.dead SET died_at = now() - interval '2 hours'").await;
     assert_eq!(purged(&f, &old).await, 2);
     assert_eq!(f.counts().await, "ready 3");
+}
+
+/// Failed attempts are dropped by age, dead jobs are not.
+#[tokio::test]
+async fn a_dead_job_knows_its_last_error_when_its_attempts_are_forgotten() {
+    let f = Fixture::new().await;
+    let failed = bury(&f, &f.bugle, &f.queue, "k", "smtp", 1).await[0];
+    let expired = f.bugle.enqueue_raw("q", "k", raw("1")).max_attempts(1).send().await.unwrap();
+    f.claim_and_let_expire(1).await;
+    f.queue.sweep().await.unwrap();
+    let last = async |id| {
+        let attempts = f.bugle.show_job(id).await.unwrap().unwrap().failures;
+        attempts.into_iter().map(|a| (a.attempt, a.worker, a.code, a.message)).collect::<Vec<_>>()
+    };
+    let kept = [last(failed).await, last(expired).await];
+    f.execute("TRUNCATE bugle.failure").await;
+    assert_eq!([last(failed).await, last(expired).await], kept, "shown as before");
+    let of = |code: &str| DeadFilter { code: Some(code.into()), ..DeadFilter::default() };
+    for (id, code, message) in
+        [(failed, "smtp", "no"), (expired, "lease_expired", "the lease ended before the job did")]
+    {
+        let listed = f.bugle.list_dead(&of(code), 9).await.unwrap();
+        let listed: Vec<_> = listed.iter().map(|d| (d.id, &*d.code, &*d.message, &*d.worker)).collect();
+        assert_eq!(listed, [(id, code, message, "w")]);
+        assert_eq!(redriven(&f, &of(code)).await, 1);
+    }
+    assert_eq!(f.counts().await, "ready 2");
 }
 
 #[tokio::test]

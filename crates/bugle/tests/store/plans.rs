@@ -3,7 +3,7 @@
 
 use crate::fixture::{Fixture, LEASE, raw, receipts};
 use bugle::Outcome;
-use sqlx::PgConnection;
+use sqlx::{Connection as _, PgConnection};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -84,5 +84,47 @@ async fn no_statement_of_a_jobs_path_reads_a_whole_table() {
     };
     for (name, (whole, _)) in &after {
         assert_eq!(*whole, before[name].0, "{name} was read from end to end: {after:?}, before {before:?}");
+    }
+}
+
+const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+    SET plan_cache_mode = force_generic_plan";
+
+/// How many rows of jobs a look reads that is not committed.
+async fn rows_read(f: &Fixture, look: &str) -> i64 {
+    let mut session = f.session().await;
+    sqlx::raw_sql(PINNED).execute(&mut session).await.unwrap();
+    let mut tx = session.begin().await.unwrap();
+    let rows = sqlx::query(f.db.sql(look).unwrap()).fetch_all(&mut *tx).await.unwrap();
+    assert_eq!(rows.len(), 11, "ten jobs, and how it went");
+    let read = "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'bugle.job'::regclass";
+    sqlx::query_scalar(f.db.sql(read).unwrap()).fetch_one(&mut *tx).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_look_that_waits_for_an_open_transaction_does_not_read_the_whole_queue() {
+    let f = Fixture::new().await;
+    let mut late = f.db.pool().begin().await.unwrap();
+    f.bugle.enqueue_raw("q", "k", raw("1")).on(&mut *late).await.unwrap();
+    f.enqueue(3_000).await;
+    f.claim(1).await; // from now on the cursor waits for that transaction
+    assert_eq!(f.one::<i32>("SELECT cardinality(pend) FROM bugle.newest_cursor").await, 1);
+    let mut quick = include_str!("../../src/jobs/sql/quick_look.sql").to_owned();
+    let given = [
+        "7::bigint",
+        "1",
+        "'w'",
+        "10",
+        "interval '30 s'",
+        "'-infinity'::timestamptz",
+        "'-infinity'::timestamptz",
+    ];
+    for (n, value) in given.iter().enumerate() {
+        quick = quick.replace(&format!("${}", n + 1), value);
+    }
+    let full = "SELECT * FROM bugle.look('{7}', '{1}', '{w}', '{10}', '{30 s}', '{f}', '{-infinity}', '{-infinity}')";
+    for look in [&quick, full] {
+        let read = rows_read(&f, look).await;
+        assert!((10..100).contains(&read), "{read} rows");
     }
 }

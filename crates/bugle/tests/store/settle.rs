@@ -1,7 +1,7 @@
 //! Ending what was claimed, and what an old receipt is worth.
 use crate::fixture::{Fixture, ids, raw, receipts};
 use bugle::JobId;
-use bugle::jobs::{Claimed, Ended, Failure, State};
+use bugle::jobs::{Claimed, Ended, Failure, Priority, State};
 use std::time::Duration;
 
 fn failed(job: &Claimed, retry_in: Option<Duration>) -> Failure {
@@ -123,4 +123,58 @@ async fn a_cancelled_job_cannot_be_acked() {
     assert!(f.queue.ack(&receipts(&look.jobs), &[]).await.unwrap().is_empty());
     assert_eq!(f.counts().await, "cancelled 1");
     assert_eq!(f.bugle.cancel_job(JobId(999_999)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_claim_is_acked_as_a_whole() {
+    let f = Fixture::new().await;
+    f.enqueue(5).await;
+    f.bugle.enqueue_raw("q", "k", raw("1")).priority(Priority::Urgent).send().await.unwrap();
+    let (first, second) = (f.claim(4).await, f.claim(4).await);
+    assert_eq!(f.queue.ack(&receipts(&first.jobs[..1]), &[]).await.unwrap().len(), 1);
+    f.bugle.cancel_job(first.jobs[1].id).await.unwrap();
+    f.queue.release(&receipts(&first.jobs[2..3]), &[]).await.unwrap();
+    assert_eq!(f.queue.ack_claims(&[(first.token, 1), (second.token, 2)]).await.unwrap(), 3);
+    assert_eq!(f.counts().await, "ready 1, done 4, cancelled 1");
+    assert_eq!(f.one::<i64>("SELECT count(*) FROM bugle.lease").await, 0, "the leases are closed");
+    assert_eq!(f.queue.ack_claims(&[(first.token, 1)]).await.unwrap(), 0, "a claim works once");
+    let shown = f.bugle.show_job(second.jobs[0].id).await.unwrap().unwrap();
+    assert_eq!((shown.row.state.as_str(), shown.row.attempt), ("done", 1));
+}
+
+#[tokio::test]
+async fn a_claim_acked_as_a_whole_leaves_what_was_committed_into_it_later() {
+    let f = Fixture::new().await;
+    let mut late = f.db.pool().begin().await.unwrap();
+    let id = f.bugle.enqueue_raw("q", "k", raw("1")).on(&mut *late).await.unwrap();
+    f.enqueue(3).await;
+    let look = f.claim(10).await;
+    assert_eq!(look.jobs.len(), 3);
+    late.commit().await.unwrap(); // its row stands before those of the claim, in the claim's range
+    assert_eq!(f.queue.ack_claims(&[(look.token, 3)]).await.unwrap(), 3);
+    assert_eq!(f.counts().await, "ready 1, done 3");
+    assert_eq!(ids(&f.claim(10).await.jobs), [id]);
+}
+
+#[tokio::test]
+async fn a_claim_with_more_jobs_than_its_worker_knows_of_is_not_acked_as_a_whole() {
+    let f = Fixture::new().await;
+    f.enqueue(3).await;
+    let look = f.claim(3).await;
+    let error = f.queue.ack_claims(&[(look.token, 2)]).await.unwrap_err();
+    assert!(error.to_string().contains("more jobs than its worker knows of"), "{error}");
+    assert_eq!(f.counts().await, "leased 3");
+    assert_eq!(f.queue.ack_claims(&[(look.token, 3)]).await.unwrap(), 3, "nothing had happened");
+}
+
+#[tokio::test]
+async fn a_claim_that_was_taken_back_is_not_acked() {
+    let f = Fixture::new().await;
+    f.enqueue(2).await;
+    let old = f.claim_and_let_expire(2).await;
+    f.queue.sweep().await.unwrap();
+    let new = f.claim(2).await;
+    assert_eq!(f.queue.ack_claims(&[(old.token, 2)]).await.unwrap(), 0);
+    assert_eq!(f.counts().await, "leased 2");
+    assert_eq!(f.queue.ack_claims(&[(new.token, 2)]).await.unwrap(), 2, "the new holder's ack stands");
 }

@@ -109,6 +109,13 @@ async fn a_job_cancelled_while_its_claim_is_on_the_way_is_stopped_when_it_arrive
     let stall = proxy.set(Fault::stall(Direction::ToClient));
     go.add_permits(1);
     settled(&f, "leased 2").await;
+    // It polls until its listener is there, so it may have come so far without one.
+    let listens = async {
+        while !far.node().unwrap().status().listening {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    soon(listens).await;
     let controls = || far.node().unwrap().counters().controls.get();
     let before = controls();
     assert_eq!(f.bugle.cancel_job(id).await.unwrap(), Some(State::Leased));

@@ -60,9 +60,62 @@ async fn a_rule_may_be_written_in_sql_and_survives_a_snooze() {
     f.queue.snooze(&[(look.jobs[0].receipt, Duration::ZERO)], &[look.token]).await.unwrap();
     run_until(&f, failing(&f), "dead 1").await;
     assert_eq!(failures(&f, id).await.len(), 2);
-    let refused = sqlx::query(f.db.sql("SELECT bugle.enqueue('q', 'k', extra => '[1]')").unwrap());
-    let error = refused.execute(f.db.pool()).await.unwrap_err().to_string();
-    assert!(error.contains("extra is no JSON object"), "{error}");
+}
+
+/// Its members have meanings of Bugle's own, and more will come.
+#[tokio::test]
+async fn extra_takes_a_retry_rule_and_nothing_else() {
+    let f = Fixture::new().await;
+    let enqueue = async |extra: &str| {
+        let sql = f.db.sql("SELECT bugle.enqueue('q', 'k', extra => $1::jsonb)").unwrap();
+        let answer = sqlx::query(sql).bind(extra).execute(f.db.pool()).await;
+        answer.map(drop).map_err(|error| error.to_string())
+    };
+    let long = format!(r#"{{"retry": "{}"}}"#, "x".repeat(5_000));
+    for (extra, said) in [
+        ("[1]", "extra is no JSON object but of type array"),
+        ("null", "of type null"),
+        (&long, "bytes long; allowed are at most 4096"),
+        (
+            r#"{"customer": 7}"#,
+            r#"extra has the member "customer"; the only one that it may have is "retry""#,
+        ),
+        (r#"{"retry": {"table_s": [0]}, "order_key": "a"}"#, r#"the member "order_key""#),
+        (r#"{"retry": 5}"#, "extra.retry is 5, which is no retry rule"),
+        (r#"{"retry": null}"#, "no retry rule"),
+        (r#"{"retry": {"table_s": []}}"#, "no retry rule"),
+        (r#"{"retry": {"table_s": [0, -1]}}"#, "no retry rule"),
+        (r#"{"retry": {"table_s": [0, "1"]}}"#, "no retry rule"),
+        (r#"{"retry": {"tables_s": [0, 1]}}"#, "no retry rule"),
+        (r#"{"retry": {"base_s": 1, "max_s": 900}}"#, "no retry rule"),
+        (r#"{"retry": {"base_s": 1, "max_s": 1e300, "jitter": 0}}"#, "no retry rule"),
+    ] {
+        let fault = enqueue(extra).await.unwrap_err();
+        assert!(fault.contains(said), "{extra}: {fault}");
+    }
+    assert_eq!(f.counts().await, "", "nothing was written");
+    for extra in [
+        "{}",
+        r#"{"retry": {"table_s": [0, 30, 300]}}"#,
+        r#"{"retry": {"base_s": 1, "max_s": 900, "jitter": 0.2}}"#,
+    ] {
+        enqueue(extra).await.unwrap();
+    }
+}
+
+/// What Rust writes, SQL takes: each of them names the limits of a rule for itself.
+#[tokio::test]
+async fn every_rule_that_rust_writes_is_taken() {
+    let f = Fixture::new().await;
+    let century = Duration::from_hours(24 * 36_500);
+    for rule in [
+        Backoff::default(),
+        Backoff::Exponential { base: Duration::from_nanos(1), max: century, jitter: -1.0 },
+        Backoff::table([Duration::ZERO; 100]),
+        Backoff::table([Duration::ZERO, century]),
+    ] {
+        f.bugle.enqueue(&Add { n: 0 }).retry(&rule).send().await.unwrap();
+    }
 }
 
 #[tokio::test]

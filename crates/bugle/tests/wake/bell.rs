@@ -1,6 +1,7 @@
 //! Rule 1: who rings, and when. Plain sessions, one statement at a time.
-use crate::fixture::{LEASE, LEVELS, Place};
+use crate::fixture::{LEASE, LEVELS, Place, until};
 use bugle_wake::Number;
+use sqlx::Connection as _;
 use std::time::Duration;
 
 /// What makes a job claimable, or claimable sooner.
@@ -52,6 +53,37 @@ async fn produce(p: &Place, level: &str, statement: &str) {
     let mut session = p.transaction(level).await;
     p.run(&mut session, statement).await;
     p.run(&mut session, "COMMIT").await;
+}
+
+/// PostgreSQL counts, and only for sessions that are told to.
+#[tokio::test]
+async fn rings_sent_and_saved_are_counted_without_a_write() {
+    let p = Place::new().await;
+    for what in PRODUCERS {
+        produce(&p, LEVELS[0], &prepare(&p, what).await).await;
+    }
+    assert_eq!(p.bugle.producer_rings().await.unwrap(), None, "nobody is made to count");
+    let enqueue = "SELECT bugle.enqueue('q', 'k')";
+    let many = "SELECT bugle.enqueue_many('q', 'k', array_fill('1'::jsonb, ARRAY[100]))";
+    let mut session = p.session().await;
+    p.run(&mut session, "SET track_functions = 'pl'").await;
+    for statement in [enqueue, many, enqueue] {
+        p.run(&mut session, statement).await;
+    }
+    let mut sleeper = p.sleeper().await;
+    assert_eq!(sleeper.sit(false).await, "bell");
+    for statement in [enqueue, many] {
+        p.run(&mut session, statement).await;
+    }
+    session.close().await.unwrap(); // and tells what it has counted
+    let mut rings = None;
+    until("it is told", async || {
+        rings = p.bugle.producer_rings().await.unwrap();
+        rings.is_some()
+    })
+    .await;
+    let rings = rings.unwrap();
+    assert_eq!((rings.checks, rings.sent, rings.saved), (5, 2, 3));
 }
 
 #[tokio::test]

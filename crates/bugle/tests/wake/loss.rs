@@ -3,9 +3,9 @@ use crate::fixture::{LEASE, Place, soon, until};
 use crate::node::{HOUR, Waiter, counters, status};
 use bugle::Options;
 use bugle_testkit::postgres::{Backend, terminate_backend};
-use bugle_testkit::proxy::{Cut, Fault, Proxy};
+use bugle_testkit::proxy::{Cut, Direction, Fault, Proxy};
 use sqlx::postgres::PgPoolOptions;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Place {
     /// A proxy in front of the server.
@@ -60,6 +60,53 @@ async fn a_handover_that_could_not_be_rung_is_rung_after_the_reconnect() {
         let id = p.push().await;
         assert_eq!(second.job().await.id.0, id);
         until("it is back", async || counters(&one).connects.get() == 2).await;
+    }
+}
+
+/// It has lost its bell with its session, and is stopped before it is back.
+#[tokio::test]
+async fn a_node_that_is_stopped_while_it_reconnects_rings_what_it_owes() {
+    let p = Place::new().await;
+    let proxy = p.proxy().await;
+    let through = proxy.rewrite(p.db.connect_options());
+    let one = p.node_with(|options| options.listener = Some(through)).await;
+    let two = p.node().await;
+    let (_first, second) = (p.sentinel(&one).await, p.reserve(&two).await);
+    let cut = proxy.set(Fault::cut(Cut::Reset)); // now and whenever it comes back
+    soon("it tries in vain", cut.has_hit(4)).await;
+    assert_eq!(counters(&one).handovers_sent.get(), 0);
+    cut.lift();
+    soon("it has stopped", one.node().unwrap().stop()).await;
+    p.until_sentinel(&two).await; // told by the first: its own heartbeat is an hour away
+    assert_eq!(
+        (counters(&one).handovers_sent.get(), counters(&one).connects.get()),
+        (1, 1),
+        "on a connection for that alone"
+    );
+    let id = p.push().await;
+    assert_eq!(second.job().await.id.0, id);
+}
+
+#[tokio::test]
+async fn a_node_that_owes_a_ring_and_cannot_reach_the_database_stops_in_time() {
+    for fault in [Fault::cut(Cut::Reset), Fault::black_hole(Direction::Both)] {
+        let p = Place::new().await;
+        let proxy = p.proxy().await;
+        let through = proxy.rewrite(p.db.connect_options());
+        let one = p
+            .node_with(|options| {
+                options.listener = Some(through);
+                options.wake.times.answer_within = Duration::from_secs(1);
+                options.wake.times.heartbeat = Duration::from_millis(300);
+            })
+            .await;
+        let _first = p.sentinel(&one).await;
+        let broken = proxy.set(fault);
+        until("it has noticed", async || counters(&one).disconnects.get() == 1).await;
+        let begun = Instant::now();
+        soon("it has stopped", one.node().unwrap().stop()).await;
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        broken.lift();
     }
 }
 

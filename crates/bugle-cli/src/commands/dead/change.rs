@@ -138,7 +138,7 @@ async fn preview(
     Ok(jobs)
 }
 
-fn merge(groups: &mut BTreeMap<(String, String, Option<String>), DeadGroup>, found: DeadGroup) {
+fn merge(groups: &mut BTreeMap<(String, String, String), DeadGroup>, found: DeadGroup) {
     let key = (found.queue.clone(), found.kind.clone(), found.code.clone());
     let Some(group) = groups.get_mut(&key) else {
         groups.insert(key, found);
@@ -162,7 +162,7 @@ fn table(groups: &[DeadGroup], output: Output) -> Table {
         table.row([
             group.queue.clone(),
             group.kind.clone(),
-            group.code.clone().unwrap_or_else(|| "-".to_owned()),
+            group.code.clone(),
             group.jobs.to_string(),
             output.moment(group.oldest),
             output.moment(group.newest),

@@ -12,9 +12,7 @@ use bugle::Bugle;
 Examples:
   bugle dead ls --queue mail --code exit_65
   bugle dead redrive --queue mail              how many are there with which error? (changes nothing without --yes)
-  bugle job show 42                            everything about one of them
-
-Failed attempts are kept as long as history is (7 days unless changed): an older job shows no error.")]
+  bugle job show 42                            everything about one of them")]
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
@@ -36,15 +34,14 @@ pub(super) async fn run(args: &Args, bugle: &Bugle, output: Output) -> Result<Ex
             ("message", Align::Left),
         ]);
         for job in &jobs {
-            let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
             table.row([
                 job.id.to_string(),
                 job.queue.clone(),
                 job.kind.clone(),
                 format!("{}/{}", job.attempt, job.max_attempts),
                 output.moment(job.died_at),
-                dash(&job.code),
-                dash(&job.message),
+                job.code.clone(),
+                job.message.clone(),
             ]);
         }
         table

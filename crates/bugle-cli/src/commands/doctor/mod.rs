@@ -7,6 +7,7 @@ mod finding;
 mod horizon;
 mod indexes;
 mod locks;
+mod paused;
 mod rights;
 mod schema;
 mod server;
@@ -24,7 +25,7 @@ use sqlx::PgPool;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Check the database: settings, schema, indexes, dead rows, clocks, connections, locks, rights
+/// Check the database: settings, schema, indexes, dead rows, clocks, connections, locks, paused queues, rights
 ///
 /// Every finding is ok, warn or FAIL; what is not ok comes with its fix. It only reads. The exit code
 /// is 2 when something fails, else 0.
@@ -98,6 +99,7 @@ async fn examine(patient: &Patient<'_>) -> Vec<Finding> {
         note("dead rows", tables::check_bloat(patient).await.map_err(Failure::from));
         note("partitions", tables::check_partitions(patient).await.map_err(Failure::from));
         note("locks", locks::check(patient).await.map_err(Failure::from));
+        note("paused", paused::check(patient).await.map_err(Failure::from));
         note("rights", rights::check(patient).await.map_err(Failure::from));
         if patient.args.deep {
             note("deep", deep::check(patient).await.map_err(Failure::from));

@@ -9,7 +9,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::place::Place;
-use crate::span;
+use crate::{retry, span};
+use bugle::jobs::Backoff;
 use bugle::limits::{CLAIM_JOBS_MAX, WORKER_NAME_BYTES_MAX};
 use bugle::name::{Kind, QueueName};
 use bugle::pg::embedded::Stay;
@@ -29,13 +30,20 @@ use tokio_util::sync::CancellationToken;
 ///
 ///   0     done
 ///   65    dead at once: it can never succeed (EX_DATAERR)
-///   else  failed: tried again later (after 1 s, then twice as long each time), and dead when the
-///         attempts are used up
+///   else  failed: tried again by the rule of --retry, and dead when the attempts are used up
 ///
 /// A command killed by a signal has failed with the code `signal`, one that took longer than --timeout
 /// with the code `timeout`: it is told to end (SIGTERM) and killed two seconds later, with all that it
 /// started. The end of its standard error is kept as the error message (`bugle job show`). Its standard
 /// output is this command's own.
+///
+/// Retry rules, for jobs that were not enqueued with one of their own:
+///
+///   exponential:BASE..MAX  waits BASE, twice that, four times that, and so on, up to MAX; a fifth of
+///                          each wait is random, or what ,jitter=PART says (0 to 1)
+///   table:WAIT,WAIT,...    the wait before each attempt, the first one 0s; after as many attempts the
+///                          job is dead, also if it was enqueued with more
+///   never                  the first failure is the end
 ///
 /// Jobs are handed out in line, whatever their kind. With --kind, one of another kind fails with the code
 /// `no_handler`: give kinds that need another command a queue of their own.
@@ -50,18 +58,24 @@ use tokio_util::sync::CancellationToken;
     verbatim_doc_comment,
     after_help = "\
 Examples:
-  bugle work --queue mail --exec ./send-receipt --verbose-mailer     all words after --exec are the command's
-  bugle work --queue thumbs --concurrency 8 --exec sh -c 'convert - \"out/$BUGLE_JOB_ID.png\"'
-  bugle work --queue mail --kind send_receipt --timeout 2m --exec ./send-receipt
+  bugle work --queue mail --exec ./send-receipt
+  bugle work --queue mail --exec ./send-receipt --retry table:0s,30s,5m -- --from shop@example.org
+  bugle work --queue thumbs --concurrency 8 --exec sh -- -c 'convert - \"out/$BUGLE_JOB_ID.png\"'
   bugle work --queue import --until-empty --exec ./import-row        ends when no job is open"
 )]
 pub(crate) struct Args {
     /// The queue; made when it is not there
     #[arg(long, value_parser = QueueName::parse)]
     queue: QueueName,
-    /// The command and its arguments: everything that follows
-    #[arg(long, value_name = "CMD", num_args = 1.., required = true, allow_hyphen_values = true)]
-    exec: Vec<OsString>,
+    /// The program to run, a path or a name on the PATH; no shell reads it
+    #[arg(long, value_name = "PROGRAM")]
+    exec: OsString,
+    /// Words before -- that are nobody's: taken to say where they belong.
+    #[arg(value_name = "WORD", hide = true)]
+    stray: Vec<OsString>,
+    /// The program's arguments: everything after --
+    #[arg(last = true, value_name = "ARG")]
+    arguments: Vec<OsString>,
     /// The kinds that the command is for, each with an option of its own [default: every kind]
     #[arg(long, value_name = "KIND", value_parser = Kind::parse)]
     kind: Vec<Kind>,
@@ -74,6 +88,9 @@ pub(crate) struct Args {
     /// How long a command may take before it is ended and the attempt has failed [default: as long as it likes]
     #[arg(long, value_name = "TIME", value_parser = span::parse, allow_hyphen_values = true)]
     timeout: Option<Duration>,
+    /// When a failed job is tried again: exponential:BASE..MAX, table:WAIT,WAIT,... or never; see above
+    #[arg(long, value_name = "RULE", default_value = "exponential:1s..15m", value_parser = retry::parse, allow_hyphen_values = true)]
+    retry: Backoff,
     /// How long running commands may go on after the order to stop
     #[arg(long, value_name = "TIME", default_value = "25s", value_parser = span::parse, allow_hyphen_values = true)]
     drain: Duration,
@@ -89,7 +106,14 @@ pub(crate) struct Args {
 const ASK_IF_EMPTY_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
-    let program = Program::find(&args.exec, args.queue.as_str())?.limited(&args.kind, args.timeout)?;
+    if let Some(word) = args.stray.first() {
+        let (word, program) = (word.to_string_lossy(), args.exec.to_string_lossy());
+        return Err(Failure::user(format!(
+            "{word:?} belongs to no option; the program's arguments go after --: --exec {program} -- {word}"
+        )));
+    }
+    let program =
+        Program::find(&args.exec, &args.arguments, args.queue.as_str())?.limited(&args.kind, args.timeout)?;
     let stop = CancellationToken::new();
     let signals = tokio::spawn({
         let stop = stop.clone();
@@ -130,6 +154,7 @@ async fn work(args: Args, program: Program, place: &Place, stop: CancellationTok
         .concurrency(args.concurrency)
         .lease(args.lease)
         .drain(args.drain)
+        .backoff(args.retry)
         .handle_any(move |job, _ctx| {
             let program = program.clone();
             async move { program.run(job).await }

@@ -36,17 +36,20 @@ pub(super) struct Program {
 
 impl Program {
     /// Refuses a command that does not exist before any job is claimed for it.
-    pub(super) fn find(words: &[OsString], queue: &str) -> Result<Self, Failure> {
-        let (command, arguments) =
-            words.split_first().ok_or_else(|| Failure::user("--exec names no command; add it"))?;
+    pub(super) fn find(command: &OsStr, arguments: &[OsString], queue: &str) -> Result<Self, Failure> {
         if !can_run(command) {
             let name = command.to_string_lossy();
+            let next = if name.contains(char::is_whitespace) {
+                "its arguments go after --: --exec PROGRAM -- ARG ARG; a line of shell: --exec sh -- -c '...'"
+            } else {
+                "check the path"
+            };
             return Err(Failure::user(format!(
-                "--exec names {name:?}, which is no program that can be run; check the path, or write sh -c '...' for a line of shell"
+                "--exec names {name:?}, which is no program that can be run; {next}"
             )));
         }
         Ok(Self {
-            command: command.clone(),
+            command: command.to_owned(),
             arguments: arguments.to_vec(),
             queue: queue.to_owned(),
             kinds: Vec::new(),

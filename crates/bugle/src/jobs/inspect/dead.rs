@@ -17,7 +17,7 @@ pub struct DeadFilter {
     pub queue: Option<String>,
     /// Only this kind.
     pub kind: Option<String>,
-    /// Only those whose last attempt failed with this code. Failed attempts are kept as long as history is.
+    /// Only those whose last attempt failed with this code.
     pub code: Option<String>,
     /// Only those that died at least so long ago.
     pub older_than: Option<Duration>,
@@ -48,12 +48,12 @@ pub struct DeadRow {
     pub died_at: DateTime<Utc>,
     /// Its idempotency key.
     pub key: Option<String>,
-    /// The short name of its last error, if that is still kept.
-    pub code: Option<String>,
+    /// The short name of its last error.
+    pub code: String,
     /// Its last error in words.
-    pub message: Option<String>,
+    pub message: String,
     /// Who ran it last.
-    pub worker: Option<String>,
+    pub worker: String,
 }
 
 /// How many dead jobs of one queue and kind have the same error.
@@ -63,8 +63,8 @@ pub struct DeadGroup {
     pub queue: String,
     /// Their kind.
     pub kind: String,
-    /// The short name of their last error, if that is still kept.
-    pub code: Option<String>,
+    /// The short name of their last error.
+    pub code: String,
     /// How many they are.
     pub jobs: i64,
     /// When the first of them died.

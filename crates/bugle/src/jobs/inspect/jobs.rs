@@ -69,7 +69,7 @@ pub struct JobDetail {
     pub ended_by: Option<String>,
     /// What its handler returned.
     pub result: Option<serde_json::Value>,
-    /// The attempts that failed.
+    /// The attempts that failed, as far as they are kept (as long as history is); of a dead job at least the last one.
     pub failures: Vec<FailedAttempt>,
 }
 

@@ -3,11 +3,13 @@
 mod dead;
 mod jobs;
 mod queues;
+mod rings;
 mod why;
 
 pub use dead::{DeadFilter, DeadGroup, DeadRow, DeadStep, DeadWalk};
 pub use jobs::{FailedAttempt, Filter, JobDetail, JobRow};
 pub use queues::{Holder, QueueDetail, QueueMore, QueueRow};
+pub use rings::ProducerRings;
 pub use why::{AHEAD_MAX, Reason, Why};
 
 use crate::Error;

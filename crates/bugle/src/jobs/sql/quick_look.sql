@@ -15,7 +15,10 @@ WITH c AS MATERIALIZED (
   SELECT * FROM c
   WHERE locked AND NOT paused AND xmax > greatest(px[1], px[2], px[3], px[4])
     AND (due <= moment) IS NOT TRUE AND (expiry <= moment) IS NOT TRUE
-    AND NOT EXISTS (SELECT FROM unnest(pend) AS p JOIN bugle.job j ON j.queue = $2 AND j.lane = p.lane AND j.x = p.x AND j.id > p.id)
+    -- LIMIT keeps the planner from reading the whole queue for a join.
+    AND NOT EXISTS (
+      SELECT FROM unnest(pend) AS p
+      CROSS JOIN LATERAL (SELECT FROM bugle.job j WHERE j.queue = $2 AND j.lane = p.lane AND j.x = p.x AND j.id > p.id LIMIT 1) late)
 ), taken AS MATERIALIZED (
   SELECT j.*
   FROM usual u

@@ -33,9 +33,12 @@ impl Inbox {
         self.free_slots();
     }
 
-    /// The next batch, at most so many.
+    /// The next batch, at most so many; not half a claim, for one that is settled as a whole costs less.
     pub(super) fn take(&mut self, most: usize) -> Vec<Report> {
-        let later = self.pending.split_off(self.pending.len().min(most));
+        let token = |at: usize| self.pending.get(at).map(|report| report.receipt.token());
+        let full = self.pending.len().min(most);
+        let end = (1..=full).rev().find(|at| token(*at) != token(at - 1)).unwrap_or(full);
+        let later = self.pending.split_off(end);
         let batch = std::mem::replace(&mut self.pending, later);
         self.free_slots();
         batch

@@ -49,17 +49,18 @@ impl Leases {
         Stops { lost, each }
     }
 
-    /// Of which claims would nothing be left once these jobs are settled? Only those may be closed: a closed lease whose rows are still
-    /// there would lose them.
-    pub(super) fn closed_by(&self, receipts: &[Receipt]) -> Vec<i64> {
-        let mut settled = HashMap::<i64, usize>::new();
+    /// Of which claims would nothing be left once these jobs are settled, and how many of the jobs are theirs? Only those may be closed: a
+    /// closed lease whose rows are still there would lose them.
+    pub(super) fn closed_by(&self, receipts: &[Receipt]) -> Vec<(i64, i32)> {
+        let mut settled = HashMap::<i64, i32>::new();
         for receipt in receipts {
             *settled.entry(receipt.token()).or_default() += 1;
         }
         self.with(|map| {
-            let done =
-                |(token, n): &(i64, usize)| map.get(token).is_some_and(|l| !l.doubtful && l.open.len() == *n);
-            settled.into_iter().filter(done).map(|(token, _)| token).collect()
+            let done = |(token, n): &(i64, i32)| {
+                map.get(token).is_some_and(|l| !l.doubtful && i32::try_from(l.open.len()) == Ok(*n))
+            };
+            settled.into_iter().filter(done).collect()
         })
     }
 
@@ -187,7 +188,7 @@ mod tests {
         let jobs = claim(&leases, 3);
         assert!(leases.closed_by(&jobs[..2]).is_empty());
         leases.settle(&jobs[..2], &[], true);
-        assert_eq!(leases.closed_by(&jobs[2..]), [7]);
+        assert_eq!(leases.closed_by(&jobs[2..]), [(7, 1)]);
     }
 
     #[test]

@@ -8,6 +8,23 @@ use sqlx::types::Json;
 use std::collections::HashSet;
 use std::time::Duration;
 
+/// The leases that a settling statement closes.
+#[derive(Default)]
+pub(super) struct Closing {
+    /// Of these nothing was left before.
+    pub(super) over: Vec<i64>,
+    /// Of these nothing is left after it, and so many jobs of each are among those that it settles.
+    pub(super) claims: Vec<(i64, i32)>,
+    /// Jobs of those may be ended claim by claim.
+    pub(super) whole: bool,
+}
+
+impl Closing {
+    pub(super) fn tokens(&self) -> Vec<i64> {
+        self.over.iter().copied().chain(self.claims.iter().map(|(token, _)| *token)).collect()
+    }
+}
+
 /// The jobs of a batch that one statement settles.
 pub(super) enum Part {
     Done(Vec<Receipt>, Option<Vec<Option<Json<serde_json::Value>>>>),
@@ -63,8 +80,14 @@ impl Part {
     }
 
     /// Sends the statement; how many jobs it found.
-    pub(super) async fn send(&self, desk: Desk<'_>, closed: &[i64]) -> Result<usize, Error> {
+    pub(super) async fn send(&self, desk: Desk<'_>, closing: &Closing) -> Result<usize, Error> {
+        let closed = &closing.tokens()[..];
         Ok(match self {
+            Self::Done(receipts, None) if closing.whole => {
+                let single = |r: &Receipt| closing.claims.iter().all(|(token, _)| *token != r.token());
+                let singles: Vec<_> = receipts.iter().copied().filter(single).collect();
+                desk.ack_claims(&closing.claims, &singles, &closing.over).await?
+            }
             Self::Done(receipts, results) => desk.ack(receipts, results.clone(), closed).await?.len(),
             Self::Failed(failures) => desk.fail(failures, closed).await?.len(),
             Self::Completed(failures) => {

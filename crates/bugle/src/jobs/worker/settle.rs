@@ -3,7 +3,7 @@
 use super::counters::Counters;
 use super::inbox::Inbox;
 use super::leases::Leases;
-use super::part::Part;
+use super::part::{Closing, Part};
 use super::report::Report;
 use crate::jobs::{JobId, Queue, Receipt};
 use crate::pg::connect;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Most jobs in one statement.
-const BATCH: usize = 500;
+const BATCH: usize = 1_000;
 /// So many statements at once: the next one is at work while PostgreSQL flushes the first.
 const AT_ONCE: usize = 2;
 /// But one alone for fewer jobs than this, unless it takes long: it may wait a while for a row that somebody has locked.
@@ -176,10 +176,12 @@ impl Settler {
     /// Closes leases of which nothing is left, when no statement does it in passing. If it fails they end by themselves.
     async fn close_leases(&self, lent: &mut Lent) {
         let over = self.leases.take_over();
-        if !over.is_empty()
-            && let Err(error) = self.send(&Part::Done(Vec::new(), None), &over, lent).await
+        let leases = over.len();
+        let closing = Closing { over, ..Closing::default() };
+        if leases > 0
+            && let Err(error) = self.send(&Part::Done(Vec::new(), None), &closing, lent).await
         {
-            tracing::debug!(%error, leases = over.len(), "leases of which nothing is left were not closed");
+            tracing::debug!(%error, leases, "leases of which nothing is left were not closed");
         }
     }
 
@@ -207,18 +209,16 @@ impl Settler {
     /// Runs one settling statement until it is answered. Trying again is safe: a receipt works once. What somebody else holds is left out,
     /// and `held`.
     async fn settle(&self, mut jobs: HeldUp, held: &mut Vec<HeldUp>, lent: &mut Lent) {
-        let over = self.leases.take_over();
+        let mut closing = Closing { over: self.leases.take_over(), ..Closing::default() };
         for attempt in 1_u32.. {
             let receipts = jobs.part.receipts();
-            if receipts.is_empty() && over.is_empty() {
+            if receipts.is_empty() && closing.over.is_empty() {
                 return;
             }
-            let mut closed = over.clone();
-            if !jobs.doubtful {
-                // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
-                closed.extend(self.leases.closed_by(&receipts));
-            }
-            let answer = tokio::time::timeout(ANSWER_WITHIN, self.send(&jobs.part, &closed, lent)).await;
+            // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
+            closing.claims = if jobs.doubtful { Vec::new() } else { self.leases.closed_by(&receipts) };
+            closing.whole = attempt == 1;
+            let answer = tokio::time::timeout(ANSWER_WITHIN, self.send(&jobs.part, &closing, lent)).await;
             let error = match answer.unwrap_or_else(|_| Err(Error::timed_out())) {
                 Ok(ended) => {
                     self.counters.settlements.one();
@@ -226,7 +226,7 @@ impl Settler {
                         let lost = receipts.len() - ended;
                         tracing::debug!(lost, "jobs were lost or cancelled before they were settled");
                     }
-                    return self.leases.settle(&receipts, &closed, !jobs.doubtful);
+                    return self.leases.settle(&receipts, &closing.tokens(), !jobs.doubtful);
                 }
                 Err(error) => error,
             };
@@ -279,15 +279,15 @@ impl Settler {
         Ok(locked.unwrap_or_else(|_| Err(Error::timed_out()))?.into_iter().collect())
     }
 
-    async fn send(&self, part: &Part, closed: &[i64], lent: &mut Lent) -> Result<usize, Error> {
+    async fn send(&self, part: &Part, closing: &Closing, lent: &mut Lent) -> Result<usize, Error> {
         let own = match lent.own.take() {
             None if lent.flows => Some(connect::one(&self.queue.bugle.pool().connect_options()).await?),
             own => own,
         };
         let Some(mut own) = own else {
-            return part.send(self.queue.desk(&mut *self.queue.connection().await?), closed).await;
+            return part.send(self.queue.desk(&mut *self.queue.connection().await?), closing).await;
         };
-        let ended = part.send(self.queue.desk(&mut own), closed).await?;
+        let ended = part.send(self.queue.desk(&mut own), closing).await?;
         lent.own = Some(own);
         Ok(ended)
     }

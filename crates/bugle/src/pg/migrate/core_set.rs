@@ -1,11 +1,11 @@
 use super::{File, Set};
 
 macro_rules! files {
-    ($($version:literal $name:literal),* $(,)?) => {
+    ($($version:literal $digits:literal $name:literal),* $(,)?) => {
         &[$(File {
             version: $version,
             name: $name,
-            sql: include_str!(concat!("../../../../../migrations/core/000", $version, "_", $name, ".sql")),
+            sql: include_str!(concat!("../../../../../migrations/core/", $digits, "_", $name, ".sql")),
         }),*]
     };
 }
@@ -14,13 +14,15 @@ macro_rules! files {
 pub static CORE: Set = Set {
     name: "core",
     files: files![
-        1 "namespaces_and_queues",
-        2 "jobs",
-        3 "enqueue",
-        4 "claim",
-        5 "settle",
-        6 "operate",
-        7 "sweep",
-        8 "wake",
+        1 "0001" "namespaces_and_queues",
+        2 "0002" "jobs",
+        3 "0003" "enqueue",
+        4 "0004" "claim",
+        5 "0005" "settle",
+        6 "0006" "operate",
+        7 "0007" "sweep",
+        8 "0008" "wake",
+        10 "0010" "dead",
+        11 "0011" "inspect",
     ],
 };

@@ -1,0 +1,2 @@
+-- The number of the namespace named $1.
+SELECT id FROM bugle.namespace WHERE name = $1;
