@@ -26,7 +26,7 @@ test-pg: ## Run every suite on another PostgreSQL: make test-pg PG=14|16|17|18
 	@scripts/test-pg $(or $(PG),$(error say which version: make test-pg PG=17)) --workspace
 
 .PHONY: chaos
-chaos: ## The large model, the long form of the fault matrix and of the stress test (FOR=60 seconds each row, some 12 minutes)
+chaos: ## The large model, the long form of the fault matrix and of the stress test (FOR=60 seconds each row, some 18 minutes)
 	@scripts/setup tests
 	@BUGLE_CHAOS_SECONDS=$(or $(FOR),60) BUGLE_STRESS_SECONDS=$(or $(FOR),60) scripts/suites long
 

@@ -2,12 +2,14 @@
 -- exist as well: after a crash of the server the same row may have been handed out twice, and only the newer lease is left.
 -- By ctid, with the same pinned plans as in 0004.
 -- An id that is not returned: that job was lost or cancelled, a normal answer. p_closed: leases of which nothing is left.
+-- Somebody's open transaction may hold a row (complete_in, cancel). Nobody waits long for it: the other jobs of the call would wait as well.
+-- After lock_timeout the call is refused and nothing has happened; locked() tells which jobs to leave out.
 
 -- p_result: what the handlers returned; NULL: nothing, for any of them.
 CREATE FUNCTION bugle.ack(
   p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[], p_result jsonb[] DEFAULT NULL
 ) RETURNS SETOF bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   IF cardinality(p_id) = 0 AND cardinality(p_closed) = 0 THEN
     RETURN;
@@ -42,7 +44,7 @@ END $$;
 -- Ends whole claims that are done, without results: p_n, how many jobs of each lease are left, by what its worker knows. One range instead
 -- of a key for every job: less than two thirds of what ack costs. Returns how many jobs ended; the others were lost or cancelled.
 CREATE FUNCTION bugle.ack_claims(p_queue int, p_token bigint[], p_n int[]) RETURNS int LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   ended int;
   too_many bigint;
@@ -105,12 +107,23 @@ BEGIN
     AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token);
 END $$;
 
+-- Which of these jobs somebody else's open transaction holds, so that nobody knows yet whether they have ended.
+CREATE FUNCTION bugle.locked(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
+SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+BEGIN
+  RETURN QUERY
+  SELECT u.id
+  FROM unnest(p_lane, p_x, p_id) AS u (lane, x, id)
+  WHERE EXISTS (SELECT FROM bugle.job h WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id)
+    AND NOT EXISTS (SELECT FROM bugle.job h WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id FOR UPDATE SKIP LOCKED);
+END $$;
+
 -- p_retry_in: when to try again; NULL = never, dead at once. Dead as well when the attempts are used up.
 CREATE FUNCTION bugle.fail(
   p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[],
   p_retry_in interval[], p_code text[], p_message text[]
 ) RETURNS TABLE (id bigint, state text) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
@@ -154,7 +167,7 @@ END $$;
 
 -- Gives jobs back untouched: ready at once, the attempt not counted.
 CREATE FUNCTION bugle.release(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[]) RETURNS SETOF bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (
@@ -187,7 +200,7 @@ END $$;
 CREATE FUNCTION bugle.snooze(
   p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[], p_delay interval[]
 ) RETURNS SETOF bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   RETURN QUERY
   WITH gone AS (

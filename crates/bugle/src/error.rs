@@ -99,6 +99,16 @@ impl Error {
         }
     }
 
+    /// Was it refused because somebody else held a lock for too long?
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == "55P03")
+    }
+
+    /// Was it refused only because of what others did at that moment: a deadlock, a serialization failure, a lock that was not to be had?
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if ["40P01", "40001", "55P03"].contains(&code.as_str()))
+    }
+
     /// A failed attempt to get a connection: nothing was sent. A server that is there and says no (wrong password, no such database)
     /// has refused; one that is starting, stopping or full is as good as away.
     pub(crate) fn connecting(error: sqlx::Error) -> Self {

@@ -2,8 +2,9 @@
 
 use super::{Site, eventually};
 use rustix::process::{Pid, Signal, test_kill_process};
+use serde_json::value::RawValue;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn the_exit_code_and_the_end_of_standard_error_decide() {
@@ -88,6 +89,30 @@ async fn the_job_of_a_killed_worker_runs_elsewhere_and_its_command_ends() {
     assert_eq!((job["state"].as_str().unwrap(), job["attempt"].as_i64().unwrap()), ("done", 2));
     assert_eq!(job["failures"][0]["code"], "lease_expired");
     eventually("the first one's command is gone", || test_kill_process(command.unwrap()).is_err());
+}
+
+/// As seed 004 tries it by hand, where polling needed 200 seconds.
+#[tokio::test]
+async fn a_hundred_items_that_come_one_by_one_are_done_within_five_seconds() {
+    let site = Site::new().await;
+    let bugle = site.db.bugle().await.unwrap();
+    let worker = site.start(&["work", "--queue", "q", "--concurrency", "4", "--exec", "true"]);
+    let done = async || bugle.list_queues().await.unwrap().iter().map(|q| q.done).sum::<i64>();
+    let until = async |wanted| {
+        while done().await < wanted {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let item = || RawValue::from_string("1".to_owned()).unwrap();
+    bugle.enqueue_raw("q", "enrich", item()).send().await.unwrap();
+    tokio::time::timeout(Duration::from_secs(30), until(1)).await.expect("the worker has started");
+    let begun = Instant::now();
+    for _ in 0..100 {
+        bugle.enqueue_raw("q", "enrich", item()).send().await.unwrap();
+    }
+    tokio::time::timeout(Duration::from_secs(5), until(101)).await.expect("all are done within five seconds");
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    drop(worker);
 }
 
 #[tokio::test]

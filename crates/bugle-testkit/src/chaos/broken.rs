@@ -136,6 +136,17 @@ pub const ATTEMPTS_WITHOUT_END: Break = Break {
     also: "",
 };
 
+/// A claim that does not remember how far the last one came.
+pub const CLAIM_FROM_THE_BEGINNING: Break = Break {
+    name: "a claim walks over everything that the queue has had since the oldest open transaction",
+    function: "look",
+    changes: &[(
+        "    room := most - late_n;\n",
+        "    PERFORM count(*) FROM bugle.job k WHERE k.queue = p_queue[i];\n    room := most - late_n;\n",
+    )],
+    also: "",
+};
+
 /// A count that is not made.
 pub const ACKS_NOT_COUNTED: Break = Break {
     name: "acks are not counted",

@@ -1,13 +1,12 @@
 //! Bugle's calls, each recorded before it is sent and after it was answered.
 
-use crate::history::{Call, Event, Item, Op, RecorderClient};
+use crate::history::{Call, Event, Item, Moment, Op, RecorderClient};
 use bugle::jobs::{Claimed, Ended, Failure, Look, Queue, Receipt};
 use bugle::{Bugle, Error, JobId, Outcome};
 use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use sqlx::Connection as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A client whose every call goes into the history.
@@ -19,8 +18,14 @@ pub struct Recorded {
     pub queue: Queue,
     recorder: RecorderClient,
     who: String,
-    /// Claims of the engine that nobody saw, as far as they are told.
-    told_unseen: Arc<AtomicU64>,
+    unseen: Arc<Mutex<Unseen>>,
+}
+
+/// Claims of the engine that nobody saw, as far as they are told.
+struct Unseen {
+    told: u64,
+    /// When the latest wait began: what is noticed after the next one may have been claimed as early.
+    since: Moment,
 }
 
 /// Where a job is enqueued.
@@ -55,7 +60,8 @@ impl Recorded {
     /// Calls by `who` on the queue `queue`.
     pub async fn new(bugle: Bugle, queue: &str, recorder: RecorderClient, who: &str) -> anyhow::Result<Self> {
         let queue = bugle.queue(queue).await?;
-        Ok(Self { bugle, queue, recorder, who: who.to_owned(), told_unseen: Arc::default() })
+        let unseen = Unseen { told: 0, since: Moment::now() };
+        Ok(Self { bugle, queue, recorder, who: who.to_owned(), unseen: Arc::new(Mutex::new(unseen)) })
     }
 
     fn invoke(&self, op: Op, items: Vec<Item>) -> std::io::Result<Call> {
@@ -99,6 +105,16 @@ impl Recorded {
             }
             Err(error) => not_done(&call, &error).map(|()| Vec::new()),
         }
+    }
+
+    /// Enqueues one plain job, which may be written together with those of other callers; `None` = the call was not
+    /// answered with yes.
+    pub async fn enqueue_plain(&self, mark: u64, max_attempts: u16) -> anyhow::Result<Option<JobId>> {
+        let item = Item { mark: Some(mark), max_attempts: Some(max_attempts.into()), ..Item::default() };
+        let call = self.invoke(Op::Enqueue, vec![item])?;
+        let job = self.bugle.enqueue_raw(self.queue.name().as_str(), "k", payload(mark)?);
+        let answer = job.max_attempts(max_attempts).send().await;
+        one_answered(&call, answer)
     }
 
     /// What time it is for the database. `None` = it does not answer.
@@ -146,13 +162,7 @@ impl Recorded {
             .enqueue_raw(self.queue.name().as_str(), "k", payload(mark)?)
             .key(key)
             .max_attempts(max_attempts);
-        match job.send().await {
-            Ok(id) => {
-                call.ok(|event| event.items([Item::job(id.0)]))?;
-                Ok(Some(id))
-            }
-            Err(error) => not_done(&call, &error).map(|()| None),
-        }
+        one_answered(&call, job.send().await)
     }
 
     /// Claims, looking again every `poll` until something is there or `patience` is over. One look that fails ends it.
@@ -186,9 +196,10 @@ impl Recorded {
         lease: Duration,
         patience: Duration,
     ) -> anyhow::Result<Option<Look>> {
+        let began = Moment::now();
         let call = self.invoke(Op::Claim, Vec::new())?;
         let answer = self.queue.claim_within(&self.who, most, lease, patience).await;
-        self.tell_unseen_claims()?;
+        self.tell_unseen_claims(began)?;
         match answer {
             Ok(Some(look)) => {
                 call.ok(|event| event.db_now(look.claimed_at).items(look.jobs.iter().map(handed_out)))?;
@@ -199,13 +210,18 @@ impl Recorded {
         }
     }
 
-    /// The engine's looks that failed may have claimed, and what it handed back it had claimed: the history must know of them.
-    fn tell_unseen_claims(&self) -> anyhow::Result<()> {
+    /// The engine's looks that failed may have claimed, and what it handed back it had claimed: the history must know of them, and
+    /// that it was perhaps for the wait before the one that began at `began`.
+    fn tell_unseen_claims(&self, began: Moment) -> anyhow::Result<()> {
         let Some(node) = self.bugle.node() else { return Ok(()) };
-        let unseen = node.counters().failed_looks.get() + node.counters().hand_backs.get();
-        for _ in self.told_unseen.fetch_max(unseen, Ordering::Relaxed)..unseen {
-            self.invoke(Op::Claim, Vec::new())?.unknown("a look of the engine that nobody saw answered")?;
+        let mut unseen = self.unseen.lock().unwrap_or_else(PoisonError::into_inner);
+        let happened = node.counters().failed_looks.get() + node.counters().hand_backs.get();
+        for _ in unseen.told..happened {
+            let claim = Event::new(&self.who, Op::Claim).queue(self.queue.name().as_str());
+            let call = self.recorder.invoke_at(unseen.since.min(began), claim)?;
+            call.unknown("a look of the engine that nobody saw answered")?;
         }
+        *unseen = Unseen { told: happened, since: began };
         Ok(())
     }
 
@@ -260,6 +276,17 @@ impl Recorded {
             Err(error) => not_done(&call, &error)?,
         }
         Ok(())
+    }
+}
+
+/// Records how an enqueue of one job was answered.
+fn one_answered(call: &Call, answer: Result<JobId, Error>) -> anyhow::Result<Option<JobId>> {
+    match answer {
+        Ok(id) => {
+            call.ok(|event| event.items([Item::job(id.0)]))?;
+            Ok(Some(id))
+        }
+        Err(error) => not_done(call, &error).map(|()| None),
     }
 }
 

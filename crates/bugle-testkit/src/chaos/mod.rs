@@ -16,4 +16,6 @@ pub use books::read as read_books;
 pub use calls::{Due, Recorded, Within};
 pub use clock::Clock;
 pub use node::{Config, Flaw, Node, Role, main as node_main};
+pub use producer::NAMESAKES;
 pub use run::{Run, seconds, seed};
+pub use worker::POISON;

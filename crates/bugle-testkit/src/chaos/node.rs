@@ -2,7 +2,8 @@
 
 use super::calls::Recorded;
 use super::clock::Clock;
-use super::{producer, worker};
+use super::producer::{self, NAMESAKES};
+use super::worker;
 use crate::history::RecorderClient;
 use anyhow::Context as _;
 use bugle::Bugle;
@@ -31,6 +32,12 @@ pub enum Role {
     Worker,
     /// A thousand consumers that wait for one job each, again and again.
     Crowd,
+    /// Claims, and aborts when there is a job marked with [`POISON`](super::POISON).
+    Brittle,
+    /// Many callers that enqueue through one handle.
+    Chorus,
+    /// Callers that enqueue once, all with one key, each on a connection of its own.
+    Namesakes,
 }
 
 /// Everything a node needs to know; handed over as JSON.
@@ -120,6 +127,14 @@ impl Node {
         Ok(())
     }
 
+    /// How much memory it has in use.
+    pub fn resident_bytes(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("it has ended")?;
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+        Ok(kilobytes * 1024)
+    }
+
     /// How it ended, if it has.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
@@ -180,12 +195,16 @@ async fn work(config: &Config, stop: &CancellationToken) -> anyhow::Result<()> {
         Role::Producer => producer::run(client, config.number, config.seed, stop).await,
         Role::Worker => worker::run(client, Duration::from_millis(config.lease_ms), config.seed, stop).await,
         Role::Crowd => worker::run_crowd(client, Duration::from_millis(config.lease_ms), stop).await,
+        Role::Brittle => worker::run_brittle(client, Duration::from_millis(config.lease_ms), stop).await,
+        Role::Chorus => producer::run_chorus(client, config.number, stop).await,
+        Role::Namesakes => producer::run_namesakes(client, config.number).await,
     }
 }
 
 async fn connect(config: &Config, recorder: RecorderClient) -> anyhow::Result<Recorded> {
+    let connections = if config.role == Role::Namesakes { NAMESAKES } else { 2 };
     let pool = PgPoolOptions::new()
-        .max_connections(2)
+        .max_connections(connections)
         .acquire_timeout(Duration::from_secs(5))
         .connect(&config.url)
         .await?;

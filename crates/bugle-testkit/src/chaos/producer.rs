@@ -65,6 +65,47 @@ pub(super) async fn run(
     Ok(())
 }
 
+/// So many callers at once.
+const CHORUS: u64 = 32;
+
+/// Many callers enqueue plain jobs through one handle, which writes them together, until told to stop.
+pub(super) async fn run_chorus(
+    client: Recorded,
+    number: u32,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..CHORUS {
+        let (client, stop) = (client.clone(), stop.clone());
+        callers.spawn(async move {
+            let marks = (u64::from(number) << 32) + (caller << 24) + 1..;
+            for mark in marks {
+                if stop.is_cancelled() {
+                    break;
+                }
+                client.enqueue_plain(mark, 5).await?;
+                tokio::time::sleep(Duration::from_millis(rand::random_range(0..10))).await;
+            }
+            anyhow::Ok(())
+        });
+    }
+    callers.join_all().await.into_iter().collect()
+}
+
+/// Callers of one process that use the same key.
+pub const NAMESAKES: u32 = 25;
+
+/// Each of them enqueues once with the same key, all at the same time.
+pub(super) async fn run_namesakes(client: Recorded, number: u32) -> anyhow::Result<()> {
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..u64::from(NAMESAKES) {
+        let client = client.clone();
+        let mark = (u64::from(number) << 32) + caller;
+        callers.spawn(async move { client.enqueue_with_key(mark, "the key", 5).await });
+    }
+    callers.join_all().await.into_iter().try_for_each(|answer| answer.map(drop))
+}
+
 /// The database's clock, looked at once: this node's own may be wrong, and a look for each job would keep it from
 /// writing at the very moment when the server goes away.
 struct DbClock {

@@ -12,6 +12,18 @@ use super::{Event, Fault, FaultKind, Op, Phase, Recorder};
 /// Calls are numbered per process, so that several clients in one process never share a number.
 static CALLS: AtomicU64 = AtomicU64::new(1);
 
+/// When something happened, by the clock of histories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// This moment.
+    #[must_use]
+    pub fn now() -> Self {
+        Self(monotonic_ns())
+    }
+}
+
 /// Records events, in the recorder's own process or from a child; cheap to clone.
 ///
 /// Each event is one blocking write of one line to the socket, with no buffer of ours in between: once the call
@@ -39,7 +51,13 @@ impl RecorderClient {
     }
 
     /// Records that `event` is about to be sent. Call it before sending.
-    pub fn invoke(&self, mut event: Event) -> io::Result<Call> {
+    pub fn invoke(&self, event: Event) -> io::Result<Call> {
+        self.invoke_at(Moment::now(), event)
+    }
+
+    /// The same for something that began before, as is known only now.
+    pub fn invoke_at(&self, began: Moment, mut event: Event) -> io::Result<Call> {
+        event.t_ns = began.0;
         event.phase = Phase::Invoke;
         event.call = CALLS.fetch_add(1, Ordering::Relaxed);
         let (who, op, queue, fault) = (event.who.clone(), event.op, event.queue.clone(), event.fault.clone());
@@ -60,15 +78,13 @@ impl RecorderClient {
         self.fault(FaultKind::Heal, None)?.end()
     }
 
-    fn record(&self, mut event: Event) -> io::Result<()> {
+    fn record(&self, event: Event) -> io::Result<()> {
         match &self.sink {
             Sink::Memory(recorder) => {
-                event.t_ns = monotonic_ns();
                 recorder.keep(event);
                 Ok(())
             }
             Sink::Socket(stream) => {
-                event.t_ns = monotonic_ns();
                 let mut line = serde_json::to_vec(&event)?;
                 line.push(b'\n');
                 stream.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
@@ -101,7 +117,7 @@ impl Call {
     }
 
     fn answer(&self, phase: Phase, fill: impl FnOnce(Event) -> Event) -> io::Result<()> {
-        let answer = Event { phase, ..self.answer.clone() };
+        let answer = Event { phase, t_ns: monotonic_ns(), ..self.answer.clone() };
         self.client.record(fill(answer))
     }
 }

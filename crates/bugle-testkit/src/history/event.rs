@@ -55,6 +55,8 @@ pub enum FaultKind {
     BackendKilled,
     /// One backend was told to go; nothing else happens to the server.
     BackendTerminated,
+    /// The disk refused to flush the log, upon which PostgreSQL breaks down and recovers.
+    FlushFailed,
     /// The connection was cut after COMMIT was sent and before its answer.
     CutAfterCommit,
     /// The connection was cut, or swallowed everything.
@@ -63,6 +65,8 @@ pub enum FaultKind {
     Slow,
     /// The wall clock of a process of ours went elsewhere; the victim is its `who`.
     ClockJumped,
+    /// A job made the process that ran it abort; the victim is its `who`.
+    Poisoned,
     /// Not a fault: from here on nothing is broken any more.
     Heal,
     /// Any other, by name.
@@ -75,13 +79,14 @@ impl FaultKind {
     /// memory with it, and the unflushed log with that.
     #[must_use]
     pub fn loses_unflushed_commits(&self) -> bool {
-        matches!(self, Self::ServerCrash | Self::BackendKilled)
+        matches!(self, Self::ServerCrash | Self::BackendKilled | Self::FlushFailed)
     }
 
-    /// Whether work may be slow while it lasts. Nobody's work depends on his wall clock.
+    /// Whether work may be slow while it lasts. Nobody's work depends on his wall clock, nor on a job that somebody else
+    /// does not survive.
     #[must_use]
     pub fn excuses_delay(&self) -> bool {
-        !matches!(self, Self::ClockJumped)
+        !matches!(self, Self::ClockJumped | Self::Poisoned)
     }
 }
 
@@ -93,10 +98,12 @@ impl fmt::Display for FaultKind {
             Self::ServerCrash => "server_crash",
             Self::BackendKilled => "backend_killed",
             Self::BackendTerminated => "backend_terminated",
+            Self::FlushFailed => "flush_failed",
             Self::CutAfterCommit => "cut_after_commit",
             Self::Cut => "cut",
             Self::Slow => "slow",
             Self::ClockJumped => "clock_jumped",
+            Self::Poisoned => "poisoned",
             Self::Heal => "heal",
             Self::Other(name) => name,
         };

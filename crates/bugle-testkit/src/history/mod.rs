@@ -25,7 +25,7 @@ mod event;
 mod recorder;
 mod timeline;
 
-pub use client::{Call, FaultWindow, RecorderClient};
+pub use client::{Call, FaultWindow, Moment, RecorderClient};
 pub use event::{Event, Fault, FaultKind, Item, Op, Phase};
 pub use recorder::Recorder;
 pub use timeline::History;

@@ -20,10 +20,12 @@
 
 mod database;
 mod faults;
+mod flush;
 mod server;
 mod shared;
 
 pub use database::TestDb;
 pub use faults::{Backend, HeldSnapshot, hold_snapshot, terminate_backend};
+pub use flush::FailingFlush;
 pub use server::TestServer;
 pub use shared::{URL_VARIABLE, options};

@@ -57,9 +57,14 @@ impl TestServer {
 
     /// `kill -9` of one backend. PostgreSQL then ends all others and recovers, as after a crash.
     pub fn kill_backend(&self, pid: i32) -> anyhow::Result<()> {
+        self.is_of_this_server(pid)?;
+        kill(pid)
+    }
+
+    pub(super) fn is_of_this_server(&self, pid: i32) -> anyhow::Result<()> {
         let processes = self.server()?.processes()?;
         ensure!(processes.contains(&pid), "process {pid} is not of this server, which has {processes:?}");
-        kill(pid)
+        Ok(())
     }
 
     /// `kill -9` of the postmaster and of all its children, and waits until they are gone. Left alone, the
@@ -72,6 +77,19 @@ impl TestServer {
         for child in children {
             let _ = kill(child); // it may have ended by itself
         }
+        self.is_gone().await
+    }
+
+    /// Stops it as `pg_ctl stop -m immediate` does, without a checkpoint, and waits until it is gone: whoever is
+    /// connected is told so, and the next start recovers from the log.
+    pub async fn stop_at_once(&mut self) -> anyhow::Result<()> {
+        let postmaster = i32::try_from(self.server()?.postmaster_pid())?;
+        signal(postmaster, Signal::QUIT)?;
+        self.is_gone().await
+    }
+
+    async fn is_gone(&self) -> anyhow::Result<()> {
+        let server = self.server()?;
         let gone = async {
             while !server.processes()?.is_empty() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -121,6 +139,10 @@ impl TestServer {
 }
 
 fn kill(pid: i32) -> anyhow::Result<()> {
+    signal(pid, Signal::KILL)
+}
+
+fn signal(pid: i32, signal: Signal) -> anyhow::Result<()> {
     let pid = Pid::from_raw(pid).context("not a process id")?;
-    kill_process(pid, Signal::KILL).with_context(|| format!("kill -9 {}", pid.as_raw_nonzero()))
+    kill_process(pid, signal).with_context(|| format!("signalling {} with {signal:?}", pid.as_raw_nonzero()))
 }

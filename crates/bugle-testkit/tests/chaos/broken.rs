@@ -23,7 +23,7 @@ async fn is_red(safety: Break, rules: &[Rule]) {
 async fn broken_rules(safety: Break) -> Vec<Rule> {
     let (db, mut run) = shared_run().await;
     safety.apply(&run.bugle).await.unwrap();
-    run.drain_max = Duration::from_secs(2);
+    run.expect_red(Duration::from_secs(2));
     let nodes = Nodes::start(&mut run, db.url(), 3, 4);
     tokio::time::sleep(Duration::from_millis(2500)).await;
     run.finish(nodes.producers, nodes.workers).await.unwrap().broken_rules()

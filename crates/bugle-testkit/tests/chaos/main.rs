@@ -5,8 +5,14 @@
 
 mod broken;
 mod clocks;
+mod conflicts;
+mod connections;
 mod crash_points;
+mod disk;
+mod fuse;
 mod keys;
+mod load;
 mod place;
+mod poison;
 mod processes;
 mod server;

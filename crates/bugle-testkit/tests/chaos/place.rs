@@ -1,8 +1,10 @@
 //! A run in a place of its own.
+use bugle::Bugle;
+use bugle::pg::embedded::Options;
 use bugle_testkit::chaos::{Node, Role, Run};
 use bugle_testkit::checker::Report;
 use bugle_testkit::history::{FaultKind, RecorderClient};
-use bugle_testkit::postgres::TestDb;
+use bugle_testkit::postgres::{TestDb, TestServer};
 use std::time::{Duration, Instant};
 
 pub(crate) const LEASE: Duration = Duration::from_millis(600);
@@ -13,6 +15,16 @@ pub(crate) async fn shared_run() -> (TestDb, Run) {
     let db = TestDb::schema().await.unwrap();
     let run = Run::new(db.bugle().await.unwrap(), NODE, LEASE).unwrap();
     (db, run)
+}
+
+/// A run on a server of its own, with these settings, which may be hurt.
+pub(crate) async fn own_run(settings: &[(&str, &str)]) -> (TestServer, Run) {
+    let options =
+        settings.iter().fold(Options::ephemeral(), |options, (name, value)| options.setting(*name, *value));
+    let server = TestServer::with(options).await.unwrap();
+    let bugle = Bugle::new(server.pool().unwrap(), bugle::Options::default()).await.unwrap();
+    let run = Run::new(bugle, NODE, LEASE).unwrap();
+    (server, run)
 }
 
 /// Producers and workers of a run.

@@ -28,6 +28,7 @@ async fn row_1_killed_workers_and_producers_lose_nothing() {
 #[tokio::test]
 async fn row_3_a_thousand_waiting_consumers_die_with_a_hundred_jobs_in_their_hands() {
     let (db, mut run) = shared_run().await;
+    run.limits.drain_grace = Duration::from_secs(20); // each of the crowd takes and acks one job at a time
     let nemesis = run.nemesis();
     let mut crowds: Vec<_> = (0..2).map(|_| run.node(Role::Crowd, db.url()).unwrap()).collect();
     let source = run.client(run.bugle.clone(), "source").await.unwrap();

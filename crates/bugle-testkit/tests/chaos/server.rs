@@ -1,7 +1,7 @@
-//! Rows 6, 7, 11 and 15: connections and servers that die.
-use crate::place::{LEASE, NODE, Nodes, again_and_again, demand, shared_run};
-use bugle::Bugle;
+//! Rows 6, 7, 8, 11 and 15: connections and servers that die.
+use crate::place::{Nodes, again_and_again, demand, own_run, shared_run};
 use bugle_testkit::chaos::{Run, seconds};
+use bugle_testkit::checker::{Report, Rule};
 use bugle_testkit::history::FaultKind;
 use bugle_testkit::postgres::TestServer;
 use bugle_testkit::proxy::{Fault, Proxy};
@@ -16,12 +16,10 @@ const SOME_BACKEND: &str = "SELECT pid FROM pg_stat_activity WHERE backend_type 
 
 #[tokio::test]
 async fn row_6_a_killed_backend_takes_all_connections_and_nothing_is_lost() {
-    let server = TestServer::own().await.unwrap();
+    let (server, mut run) = own_run(&[]).await;
     let pool = server.pool().unwrap();
-    let bugle = Bugle::new(pool.clone(), bugle::Options::default()).await.unwrap();
     // Commits that take their time: there is always one under way when the blow falls.
     server.slow_flush(SLOW_FLUSH).await.unwrap();
-    let mut run = Run::new(bugle, NODE, LEASE).unwrap();
     let nodes = Nodes::start(&mut run, &server.url().unwrap(), 2, 3);
     let nemesis = run.nemesis();
     again_and_again(seconds(6), Duration::from_secs(1), async || {
@@ -50,11 +48,9 @@ async fn row_6_a_killed_backend_takes_all_connections_and_nothing_is_lost() {
 
 #[tokio::test]
 async fn row_7_a_killed_postmaster_comes_back_with_everything_that_was_accepted() {
-    let mut server = TestServer::own().await.unwrap();
-    let bugle = Bugle::new(server.pool().unwrap(), bugle::Options::default()).await.unwrap();
+    let (mut server, mut run) = own_run(&[]).await;
     // Commits that take their time: there is always one under way when the blow falls.
     server.slow_flush(SLOW_FLUSH).await.unwrap();
-    let mut run = Run::new(bugle, NODE, LEASE).unwrap();
     let nodes = Nodes::start(&mut run, &server.url().unwrap(), 2, 3);
     let nemesis = run.nemesis();
     again_and_again(seconds(6), Duration::from_millis(1200), async || {
@@ -67,6 +63,40 @@ async fn row_7_a_killed_postmaster_comes_back_with_everything_that_was_accepted(
     let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
     demand(&report, &FaultKind::ServerCrash, 1, 1);
     server.stop().await.unwrap();
+}
+
+/// Stops and starts the server again and again, for this time, while nodes work at `url`.
+async fn stop_and_start(time: Duration, mut server: TestServer, mut run: Run, url: &str) -> Report {
+    let nodes = Nodes::start(&mut run, url, 2, 3);
+    let nemesis = run.nemesis();
+    again_and_again(time, Duration::from_millis(700), async || {
+        let window = nemesis.fault(FaultKind::ServerCrash, None).unwrap();
+        server.stop_at_once().await.unwrap();
+        server.restart().await.unwrap();
+        window.end().unwrap();
+    })
+    .await;
+    let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
+    server.stop().await.unwrap();
+    report
+}
+
+#[tokio::test]
+async fn row_8_a_server_stopped_at_once_again_and_again_keeps_what_it_accepted() {
+    let (server, run) = own_run(&[]).await;
+    server.slow_flush(SLOW_FLUSH).await.unwrap();
+    let url = server.url().unwrap();
+    let report = stop_and_start(seconds(6), server, run, &url).await;
+    demand(&report, &FaultKind::ServerCrash, 2, 1);
+}
+
+#[tokio::test]
+async fn row_8_is_red_when_answers_do_not_wait_for_the_disk() {
+    let (server, mut run) = own_run(&[("wal_writer_delay", "10s")]).await;
+    let url = format!("{}?options[synchronous_commit]=off", server.url().unwrap());
+    run.expect_red(Duration::from_secs(5));
+    let report = stop_and_start(Duration::from_secs(3), server, run, &url).await;
+    assert!(report.broken_rules().contains(&Rule::I1), "{report}");
 }
 
 #[tokio::test]

@@ -7,9 +7,9 @@ use crate::{Bugle, Error, crash};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use sqlx::PgExecutor;
 use sqlx::postgres::types::PgInterval;
 use sqlx::types::Json;
+use sqlx::{PgConnection, PgExecutor};
 use std::time::Duration;
 
 /// How long a key stands for its job unless told otherwise.
@@ -153,7 +153,7 @@ impl<'b> Enqueue<'b> {
         let mut connection = bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("enqueue.before_send");
         let queue = checked.queue.clone();
-        let id = checked.write_one(bugle, &mut *connection).await?;
+        let id = checked.write_own(bugle, &mut connection).await?;
         crash::point("enqueue.after_commit");
         bugle.wake_local_by_name(&queue);
         Ok(id)
@@ -233,7 +233,11 @@ impl EnqueueMany<'_> {
         let mut connection = bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("enqueue.before_send");
         let queue = checked.queue.clone();
-        let ids = checked.write_many(bugle, &mut *connection).await?;
+        let mut written = checked.write_many(bugle, &mut *connection).await;
+        if written.as_ref().is_err_and(Error::is_passing) {
+            written = checked.write_many(bugle, &mut *connection).await;
+        }
+        let ids = written?;
         crash::point("enqueue.after_commit");
         bugle.wake_local_by_name(&queue);
         Ok(ids)
@@ -252,46 +256,59 @@ impl Checked {
         self.key.is_none() && self.due_at.is_none() && self.delay.is_none() && self.extra.is_none()
     }
 
-    pub(super) async fn write_one<'e>(
-        self,
+    /// Writes the job in a transaction of its own. One that others stood in the way of for a moment is tried once more, before anybody
+    /// is bothered with it: in a caller's transaction only the caller can do that.
+    pub(super) async fn write_own(
+        &self,
         bugle: &Bugle,
-        executor: impl PgExecutor<'e>,
+        connection: &mut PgConnection,
     ) -> Result<JobId, Error> {
+        match self.write_one(bugle, &mut *connection).await {
+            Err(error) if error.is_passing() => self.write_one(bugle, connection).await,
+            answer => answer,
+        }
+    }
+
+    async fn write_one<'e>(&self, bugle: &Bugle, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
         if self.is_plain() {
             return self.write_plain(bugle, executor).await;
         }
         sqlx::query_scalar(bugle.statements().enqueue())
             .bind(self.queue.as_str())
             .bind(self.kind.as_str())
-            .bind(self.payloads.into_iter().next())
+            .bind(self.payloads.first())
             .bind(self.due_at)
-            .bind(self.delay)
+            .bind(self.delay.as_ref())
             .bind(self.lane)
             .bind(self.key.as_ref().map(Key::as_str))
             .bind(self.key_window)
             .bind(self.max_attempts)
             .bind(bugle.namespace().as_str())
-            .bind(self.extra)
+            .bind(self.extra.as_ref())
             .fetch_one(executor)
             .await
             .map_err(Error::executing)
     }
 
-    async fn write_plain<'e>(self, bugle: &Bugle, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
+    async fn write_plain<'e>(&self, bugle: &Bugle, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
         sqlx::query_scalar(bugle.statements().enqueue_plain())
             .bind(bugle.namespace_number())
             .bind(self.queue.as_str())
             .bind(self.lane)
             .bind(self.max_attempts)
             .bind(self.kind.as_str())
-            .bind(self.payloads.into_iter().next())
+            .bind(self.payloads.first())
             .bind(bugle.namespace().as_str())
             .fetch_one(executor)
             .await
             .map_err(Error::executing)
     }
 
-    async fn write_many<'e>(self, bugle: &Bugle, executor: impl PgExecutor<'e>) -> Result<Vec<JobId>, Error> {
+    async fn write_many<'e>(
+        &self,
+        bugle: &Bugle,
+        executor: impl PgExecutor<'e>,
+    ) -> Result<Vec<JobId>, Error> {
         if self.payloads.len() > ENQUEUE_JOBS_MAX {
             return Err(Error::Invalid {
                 what: "number of jobs",
@@ -302,9 +319,9 @@ impl Checked {
         let ids: Vec<i64> = sqlx::query_scalar(bugle.statements().enqueue_many())
             .bind(self.queue.as_str())
             .bind(self.kind.as_str())
-            .bind(self.payloads)
+            .bind(&self.payloads)
             .bind(self.due_at)
-            .bind(self.delay)
+            .bind(self.delay.as_ref())
             .bind(self.lane)
             .bind(self.max_attempts)
             .bind(bugle.namespace().as_str())

@@ -154,7 +154,7 @@ impl Writer {
     }
 
     async fn write_alone(&self, connection: &mut PgConnection, call: Call) -> bool {
-        let answer = call.job.write_one(&self.bugle, &mut *connection).await;
+        let answer = call.job.write_own(&self.bugle, connection).await;
         crash::point("enqueue.after_commit");
         let well = answer.is_ok();
         if well {

@@ -172,6 +172,19 @@ impl Desk<'_> {
         Ok(ended)
     }
 
+    /// Which of these jobs somebody else's open transaction holds: nobody knows yet whether they have ended.
+    pub(super) async fn locked(self, receipts: &[Receipt]) -> Result<Vec<JobId>, Error> {
+        let columns = Columns::new(receipts.iter());
+        sqlx::query_scalar(self.queue.bugle.statements().locked())
+            .bind(self.queue.number)
+            .bind(columns.lane)
+            .bind(columns.x)
+            .bind(columns.id)
+            .fetch_all(self.connection)
+            .await
+            .map_err(Error::executing)
+    }
+
     /// [`Queue::ack`] for whole claims, each with how many of its jobs are left, and for single receipts; how many were still held.
     pub(super) async fn ack_claims(
         self,

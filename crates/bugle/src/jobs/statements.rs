@@ -38,6 +38,7 @@ statements!(
     ack_claims,
     ack_in,
     held,
+    locked,
     fail,
     release,
     snooze,

@@ -13,14 +13,38 @@ fn sources(folder: &Path, found: &mut String) {
     }
 }
 
+/// Everything where tests are written.
+fn all_tests(root: &Path, folders: &[&str]) -> String {
+    let mut code = String::new();
+    for folder in folders {
+        sources(&root.join(folder), &mut code);
+    }
+    code
+}
+
+#[test]
+fn every_test_that_seed_004_asks_for_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = fs::read_to_string(root.join("docs/jobs.md")).unwrap();
+    let code = all_tests(&root, &["crates"]);
+    let (_, table) = docs.split_once("| seed 004 | test here |").unwrap();
+    let table = table.split("\n\n").next().unwrap();
+    let mut named = 0;
+    for name in table.split('`').skip(1).step_by(2) {
+        assert!(
+            code.contains(&format!("fn {name}(")),
+            "docs/jobs.md names the test {name}, which does not exist"
+        );
+        named += 1;
+    }
+    assert!(named >= 10, "only {named} tests were found in the table");
+}
+
 #[test]
 fn every_test_that_a_promise_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let promises = fs::read_to_string(root.join("docs/promises.md")).unwrap();
-    let mut code = String::new();
-    for tests in ["crates/bugle/tests", "crates/bugle-testkit/tests"] {
-        sources(&root.join(tests), &mut code);
-    }
+    let code = all_tests(&root, &["crates/bugle/tests", "crates/bugle-testkit/tests"]);
     let mut named = 0;
     for line in promises.lines().filter(|line| line.starts_with("Tests: ")) {
         for name in line.split('`').skip(1).step_by(2) {

@@ -15,6 +15,7 @@ mod ctx;
 mod handler;
 mod inbox;
 mod leases;
+mod part;
 mod report;
 mod run;
 mod settle;

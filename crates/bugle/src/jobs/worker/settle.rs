@@ -3,15 +3,15 @@
 use super::counters::Counters;
 use super::inbox::Inbox;
 use super::leases::Leases;
-use super::report::{Fate, Report};
-use crate::jobs::settle::Desk;
-use crate::jobs::{Failure, Queue, Receipt};
+use super::part::{Closing, Part};
+use super::report::Report;
+use crate::jobs::{JobId, Queue, Receipt};
 use crate::pg::connect;
 use crate::{Error, Outcome};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use sqlx::PgConnection;
-use sqlx::types::Json;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 const BATCH: usize = 1_000;
 /// So many statements at once: the next one is at work while PostgreSQL flushes the first.
 const AT_ONCE: usize = 2;
-/// But one alone for fewer jobs than this, unless it takes long: it may wait for a row that somebody has locked.
+/// But one alone for fewer jobs than this, unless it takes long: it may wait a while for a row that somebody has locked.
 const WORTH_ANOTHER: usize = 100;
 const LONG: Duration = Duration::from_millis(50);
 /// How long after the last batch the connection is kept.
@@ -32,119 +32,76 @@ const TRY_FOR: Duration = Duration::from_mins(1);
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
+/// How long after the last time to ask again who still holds jobs that are to be settled.
+const ASK_AGAIN: Duration = Duration::from_millis(300);
+
 /// Settles what is reported until every sender is gone.
 pub(super) async fn run(settler: Settler, mut inbox: Inbox) {
     let mut under_way = FuturesUnordered::new();
+    let mut held = Held::default();
     let mut idle = Idle::default();
     let mut begun = Instant::now();
     loop {
         let worth = if begun.elapsed() > LONG { 1 } else { WORTH_ANOTHER };
         while (under_way.is_empty() && (!inbox.is_empty() || settler.leases.has_over()))
-            || (under_way.len() < AT_ONCE && inbox.len() >= worth)
+            || (under_way.len() < AT_ONCE && (inbox.len() >= worth || held.is_due()))
         {
-            under_way.push(settler.settle_all(inbox.take(BATCH), idle.take()));
+            let again = if held.is_due() { held.take() } else { Vec::new() };
+            under_way.push(settler.settle_all(inbox.take(BATCH), again, idle.take()));
             begun = Instant::now();
         }
-        if under_way.is_empty() && inbox.is_closed() {
+        if under_way.is_empty() && inbox.is_closed() && held.jobs.is_empty() {
             return;
         }
         tokio::select! {
             biased;
-            Some(lent) = under_way.next() => idle.put(lent),
+            Some((lent, more)) = under_way.next() => {
+                idle.put(lent);
+                held.put(more);
+            }
             () = inbox.fill(), if !inbox.is_closed() => {}
+            () = held.due(), if under_way.len() < AT_ONCE => {}
             () = idle.over(), if under_way.is_empty() => idle = Idle::default(),
         }
     }
 }
 
-/// The jobs of a batch that one statement settles.
-enum Part {
-    Done(Vec<Receipt>, Option<Vec<Option<Json<serde_json::Value>>>>),
-    Failed(Vec<Failure>),
-    /// See [`Fate::Completed`].
-    Completed(Vec<Failure>),
-    Snoozed(Vec<(Receipt, Duration)>),
-    Released(Vec<Receipt>),
+/// Jobs that somebody else's open transaction holds: it may end them, or be rolled back. They wait here, so that no others wait with them.
+struct HeldUp {
+    part: Part,
+    /// When they were first to be settled.
+    since: Instant,
+    doubtful: bool,
 }
 
-impl Part {
-    /// Divides a batch. Those that came to nothing are only to be noted.
-    fn divide(batch: Vec<Report>) -> (Vec<Self>, Vec<Receipt>) {
-        let (mut done, mut results, mut has_results) = (Vec::with_capacity(batch.len()), Vec::new(), false);
-        let (mut failed, mut completed) = (Vec::new(), Vec::new());
-        let (mut snoozed, mut released, mut gone) = (Vec::new(), Vec::new(), Vec::new());
-        for Report { receipt, fate, .. } in batch {
-            match fate {
-                Fate::Done(result) => {
-                    has_results |= result.is_some();
-                    done.push(receipt);
-                    results.push(result.map(Json));
-                }
-                Fate::Failed(failure) => failed.push(failure),
-                Fate::Completed(failure) => completed.push(failure),
-                Fate::Snoozed(delay) => snoozed.push((receipt, delay)),
-                Fate::Released => released.push(receipt),
-                Fate::Gone => gone.push(receipt),
-            }
-        }
-        let parts = [
-            Self::Failed(failed),
-            Self::Released(released),
-            Self::Snoozed(snoozed),
-            Self::Completed(completed),
-            Self::Done(done, has_results.then_some(results)),
-        ];
-        (parts.into_iter().filter(|part| !part.receipts().is_empty()).collect(), gone)
-    }
-
-    fn receipts(&self) -> Vec<Receipt> {
-        match self {
-            Self::Done(receipts, _) | Self::Released(receipts) => receipts.clone(),
-            Self::Failed(failures) | Self::Completed(failures) => {
-                failures.iter().map(|f| f.receipt).collect()
-            }
-            Self::Snoozed(jobs) => jobs.iter().map(|(receipt, _)| *receipt).collect(),
-        }
-    }
-
-    /// Sends the statement; how many jobs it found.
-    async fn send(&self, desk: Desk<'_>, closing: &Closing) -> Result<usize, Error> {
-        let closed = &closing.tokens()[..];
-        Ok(match self {
-            Self::Done(receipts, None) if closing.whole => {
-                let single = |r: &Receipt| closing.claims.iter().all(|(token, _)| *token != r.token());
-                let singles: Vec<_> = receipts.iter().copied().filter(single).collect();
-                desk.ack_claims(&closing.claims, &singles, &closing.over).await?
-            }
-            Self::Done(receipts, results) => desk.ack(receipts, results.clone(), closed).await?.len(),
-            Self::Failed(failures) => desk.fail(failures, closed).await?.len(),
-            Self::Completed(failures) => {
-                let rolled_back = desk.fail(failures, closed).await?.len();
-                if rolled_back > 0 {
-                    tracing::warn!(jobs = rolled_back, "completed in transactions that were not committed");
-                }
-                failures.len()
-            }
-            Self::Snoozed(jobs) => desk.snooze(jobs, closed).await?.len(),
-            Self::Released(receipts) => desk.release(receipts, closed).await?.len(),
-        })
-    }
-}
-
-/// The leases that a settling statement closes.
 #[derive(Default)]
-struct Closing {
-    /// Of these nothing was left before.
-    over: Vec<i64>,
-    /// Of these nothing is left after it, and so many jobs of each are among those that it settles.
-    claims: Vec<(i64, i32)>,
-    /// Jobs of those may be ended claim by claim.
-    whole: bool,
+struct Held {
+    jobs: Vec<HeldUp>,
+    ask_at: Option<Instant>,
 }
 
-impl Closing {
-    fn tokens(&self) -> Vec<i64> {
-        self.over.iter().copied().chain(self.claims.iter().map(|(token, _)| *token)).collect()
+impl Held {
+    fn put(&mut self, more: Vec<HeldUp>) {
+        if !more.is_empty() {
+            self.jobs.extend(more);
+            self.ask_at = Some(Instant::now() + ASK_AGAIN);
+        }
+    }
+
+    fn take(&mut self) -> Vec<HeldUp> {
+        self.ask_at = None;
+        std::mem::take(&mut self.jobs)
+    }
+
+    fn is_due(&self) -> bool {
+        self.ask_at.is_some_and(|at| at <= Instant::now())
+    }
+
+    async fn due(&self) {
+        match self.ask_at {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -193,16 +150,27 @@ impl Settler {
         Self { queue, leases, counters }
     }
 
-    async fn settle_all(&self, batch: Vec<Report>, mut lent: Lent) -> Lent {
+    /// Settles a batch, and what was held up before. Returns what is held up now.
+    async fn settle_all(
+        &self,
+        batch: Vec<Report>,
+        again: Vec<HeldUp>,
+        mut lent: Lent,
+    ) -> (Lent, Vec<HeldUp>) {
+        let mut held = Vec::new();
+        if !again.is_empty() {
+            self.settle_free(again, &mut held, &mut lent).await;
+        }
         let (parts, gone) = Part::divide(batch);
         self.leases.settle(&gone, &[], true);
         if parts.is_empty() {
             self.close_leases(&mut lent).await;
         }
         for part in parts {
-            self.settle(&part, &mut lent).await;
+            let jobs = HeldUp { part, since: Instant::now(), doubtful: false };
+            self.settle(jobs, &mut held, &mut lent).await;
         }
-        lent
+        (lent, held)
     }
 
     /// Closes leases of which nothing is left, when no statement does it in passing. If it fails they end by themselves.
@@ -217,43 +185,98 @@ impl Settler {
         }
     }
 
-    /// Runs one settling statement until it is answered. Trying again is safe: a receipt works once.
-    async fn settle(&self, part: &Part, lent: &mut Lent) {
-        let receipts = part.receipts();
-        let jobs = receipts.len();
-        let mut closing = Closing { over: self.leases.take_over(), ..Closing::default() };
-        let begun = Instant::now();
-        let mut doubtful = false;
-        for attempt in 1_u32.. {
-            // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
-            closing.claims = if doubtful { Vec::new() } else { self.leases.closed_by(&receipts) };
-            closing.whole = attempt == 1;
-            let answer = tokio::time::timeout(ANSWER_WITHIN, self.send(part, &closing, lent)).await;
-            match answer.unwrap_or_else(|_| Err(Error::timed_out())) {
-                Ok(ended) => {
-                    self.counters.settlements.one();
-                    if ended < jobs {
-                        tracing::debug!(
-                            lost = jobs - ended,
-                            "jobs were lost or cancelled before they were settled"
-                        );
-                    }
-                    return self.leases.settle(&receipts, &closing.tokens(), !doubtful);
-                }
-                Err(error) if begun.elapsed() > TRY_FOR => {
-                    self.counters.unsettled.add(u64::try_from(jobs).unwrap_or(u64::MAX));
-                    tracing::error!(%error, attempt, jobs, "jobs could not be settled: they will run again when their leases end");
-                    return self.leases.settle(&receipts, &[], false);
-                }
-                Err(error) => {
-                    doubtful |= error.outcome() == Outcome::Unknown;
-                    self.counters.settlements_retried.one();
-                    tracing::warn!(%error, attempt, jobs, "jobs could not be settled, trying again");
-                    let pause = Duration::from_millis(50) * 2_u32.pow(attempt.min(7));
-                    tokio::time::sleep(pause.min(PAUSE_MAX)).await;
-                }
+    /// Settles those that nobody holds any more; the others stay `held`.
+    async fn settle_free(&self, again: Vec<HeldUp>, held: &mut Vec<HeldUp>, lent: &mut Lent) {
+        let all: Vec<Receipt> = again.iter().flat_map(|jobs| jobs.part.receipts()).collect();
+        let locked = match self.locked(&all).await {
+            Ok(locked) => locked,
+            Err(error) => {
+                tracing::debug!(%error, "cannot ask who holds jobs that are to be settled");
+                all.iter().map(Receipt::id).collect()
+            }
+        };
+        for HeldUp { part, since, doubtful } in again {
+            let (part, free) = part.split(&locked);
+            self.settle(HeldUp { part: free, since, doubtful }, held, lent).await;
+            if since.elapsed() > TRY_FOR {
+                self.give_up(&part, "somebody else's transaction holds them");
+            } else if !part.is_empty() {
+                held.push(HeldUp { part, since, doubtful });
             }
         }
+    }
+
+    /// Runs one settling statement until it is answered. Trying again is safe: a receipt works once. What somebody else holds is left out,
+    /// and `held`.
+    async fn settle(&self, mut jobs: HeldUp, held: &mut Vec<HeldUp>, lent: &mut Lent) {
+        let mut closing = Closing { over: self.leases.take_over(), ..Closing::default() };
+        for attempt in 1_u32.. {
+            let receipts = jobs.part.receipts();
+            if receipts.is_empty() && closing.over.is_empty() {
+                return;
+            }
+            // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
+            closing.claims = if jobs.doubtful { Vec::new() } else { self.leases.closed_by(&receipts) };
+            closing.whole = attempt == 1;
+            let answer = tokio::time::timeout(ANSWER_WITHIN, self.send(&jobs.part, &closing, lent)).await;
+            let error = match answer.unwrap_or_else(|_| Err(Error::timed_out())) {
+                Ok(ended) => {
+                    self.counters.settlements.one();
+                    if ended < receipts.len() {
+                        let lost = receipts.len() - ended;
+                        tracing::debug!(lost, "jobs were lost or cancelled before they were settled");
+                    }
+                    return self.leases.settle(&receipts, &closing.tokens(), !jobs.doubtful);
+                }
+                Err(error) => error,
+            };
+            if jobs.since.elapsed() > TRY_FOR {
+                return self.give_up(&jobs.part, &error.to_string());
+            }
+            self.counters.settlements_retried.one();
+            if error.is_locked()
+                && let Ok(locked) = self.locked(&receipts).await
+                && !locked.is_empty()
+            {
+                tracing::debug!(
+                    jobs = locked.len(),
+                    "somebody else's transaction holds jobs that are to be settled"
+                );
+                let (part, free) = jobs.part.split(&locked);
+                held.push(HeldUp { part, ..jobs });
+                jobs.part = free;
+                continue;
+            }
+            jobs.doubtful |= error.outcome() == Outcome::Unknown;
+            tracing::warn!(%error, attempt, jobs = receipts.len(), "jobs could not be settled, trying again");
+            let pause = Duration::from_millis(50) * 2_u32.pow(attempt.min(7));
+            tokio::time::sleep(pause.min(PAUSE_MAX)).await;
+        }
+    }
+
+    /// Leaves jobs to the end of their leases.
+    fn give_up(&self, part: &Part, why: &str) {
+        let receipts = part.receipts();
+        let jobs = receipts.len();
+        if jobs > 0 {
+            self.counters.unsettled.add(u64::try_from(jobs).unwrap_or(u64::MAX));
+            tracing::error!(
+                why,
+                jobs,
+                "jobs could not be settled: they will run again when their leases end"
+            );
+        }
+        self.leases.settle(&receipts, &[], false);
+    }
+
+    /// Those that somebody else's open transaction holds.
+    async fn locked(&self, receipts: &[Receipt]) -> Result<HashSet<JobId>, Error> {
+        let asked = async {
+            let mut connection = self.queue.connection().await?;
+            self.queue.desk(&mut connection).locked(receipts).await
+        };
+        let locked = tokio::time::timeout(ANSWER_WITHIN, asked).await;
+        Ok(locked.unwrap_or_else(|_| Err(Error::timed_out()))?.into_iter().collect())
     }
 
     async fn send(&self, part: &Part, closing: &Closing, lent: &mut Lent) -> Result<usize, Error> {
