@@ -11,7 +11,7 @@ CREATE TABLE bugle.job (
   queue int NOT NULL,
   lane smallint NOT NULL,
   attempt smallint NOT NULL DEFAULT 0,                                 -- attempts used up
-  x bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,        -- top-level transaction that made the row claimable: nothing else
+  x bigint NOT NULL DEFAULT txid_current(),                            -- top-level transaction that made the row claimable: nothing else
   id bigint NOT NULL DEFAULT nextval('bugle.job_id'),
   enqueued_at timestamptz NOT NULL DEFAULT now(),
   due_at timestamptz NOT NULL DEFAULT now(),

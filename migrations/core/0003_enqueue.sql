@@ -245,7 +245,6 @@ DECLARE
   number int;
   due timestamptz;
   longest jsonb := 'null';
-  own bigint;
   ids bigint[];
 BEGIN
   IF cardinality(a_payloads) IS NULL OR cardinality(a_payloads) > 10000 THEN
@@ -271,9 +270,8 @@ BEGIN
   END IF;
   SELECT array_agg(nextval('bugle.job_id')) INTO ids FROM generate_series(1, cardinality(a_payloads));
   IF due IS NULL THEN
-    own := pg_current_xact_id()::text::bigint;   -- once, not for every row
-    INSERT INTO bugle.job (queue, lane, x, id, max_attempts, kind, payload)
-    SELECT number, a_priority, own, u.id, a_max, a_kind, u.p FROM unnest(ids, a_payloads) AS u (id, p);
+    INSERT INTO bugle.job (queue, lane, id, max_attempts, kind, payload)
+    SELECT number, a_priority, u.id, a_max, a_kind, u.p FROM unnest(ids, a_payloads) AS u (id, p);
     INSERT INTO bugle.tally (queue, move, n) VALUES (number, 1, cardinality(ids));
   ELSE
     INSERT INTO bugle.due (queue, lane, attempt, due_at, id, max_attempts, kind, payload)
@@ -291,7 +289,6 @@ CREATE FUNCTION bugle.enqueue_fused(p_namespace text, p_queue text, p_kind text[
 RETURNS bigint[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   number int;
-  own bigint := pg_current_xact_id()::text::bigint;
   ids bigint[];
 BEGIN
   SELECT q.id INTO number FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace AND q.name = p_queue;
@@ -299,8 +296,8 @@ BEGIN
     number := bugle.declare_queue(p_queue, p_namespace);
   END IF;
   WITH i AS (
-    INSERT INTO bugle.job (queue, lane, x, max_attempts, kind, payload)
-    SELECT number, priority, own, max_attempts, kind, payload
+    INSERT INTO bugle.job (queue, lane, max_attempts, kind, payload)
+    SELECT number, priority, max_attempts, kind, payload
     FROM unnest(p_kind, p_payload, p_priority, p_max_attempts) AS u (kind, payload, priority, max_attempts)
     WHERE priority BETWEEN 0 AND 3 AND max_attempts BETWEEN 1 AND 1000
     RETURNING id

@@ -266,7 +266,7 @@ BEGIN
       SELECT count(*)::int AS n, array_agg(lane) AS lane, array_agg(x) AS x, array_agg(id) AS id,
         count(*) FILTER (WHERE (lane - 0) * step <= 0)::int AS a0, count(*) FILTER (WHERE (lane - 1) * step <= 0)::int AS a1,
         count(*) FILTER (WHERE (lane - 2) * step <= 0)::int AS a2, count(*) FILTER (WHERE (lane - 3) * step <= 0)::int AS a3,
-        coalesce(sum(pg_column_size(payload)), 0) <= 65536 / last AS inlined,
+        coalesce(sum(pg_column_size(payload)), 0) <= 262144 / last AS inlined,
         ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint) || own AS open_x
       FROM taken
     ), hi AS MATERIALIZED (

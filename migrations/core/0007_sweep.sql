@@ -72,7 +72,7 @@ END $$;
 
 -- Keeps the small tables small: old cursor rows, the tally, keys whose window is over. Returns how many rows were removed.
 CREATE FUNCTION bugle.trim(p_now timestamptz DEFAULT now()) RETURNS bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
   k bigint;
   removed bigint := 0;

@@ -18,10 +18,16 @@ RETURN 'bugle_' || left(encode(sha256('bugle.channel'::bytea), 'hex'), 16);
 CREATE FUNCTION bugle.bucket_of(p_number int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN p_number > 0 THEN 1 + (p_number - 1) % 64 ELSE 65 + -(p_number + 1) % 64 END;
 
--- Rule 1. Every transaction that makes a job claimable, or claimable sooner, or ends it (with the negative number), calls this after the
--- write: when somebody sleeps, and only then, it rings. The shared lock is kept to the end of the transaction: whoever takes the bell afterwards sees the job.
--- PREPARE TRANSACTION refuses a transaction that has rung: SET LOCAL bugle.ring = 'off', and SELECT bugle.ring_queue(...) after the commit.
-CREATE FUNCTION bugle.check_bell(p_queue int) RETURNS void LANGUAGE plpgsql AS $$
+-- What a producer does that found the bell taken. A function of its own, so that PostgreSQL can count rings beside checks without a write
+-- (docs/wake.md): whoever rings pays for a NOTIFY, and does not notice the call.
+CREATE FUNCTION bugle.ring_bell(p_queue int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_notify(bugle.bell_channel(), bugle.bucket_of(p_queue) || ':' || p_queue);
+END $$;
+
+-- Rings when somebody sleeps, and only then. The shared lock is kept to the end of the transaction: whoever takes the bell afterwards sees
+-- the job.
+CREATE FUNCTION bugle.ask_bell(p_queue int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF NOT pg_try_advisory_xact_lock_shared(bugle.bell_class(), bugle.bucket_of(p_queue))
     AND coalesce(current_setting('bugle.ring', true), 'on') <> 'off' THEN
@@ -29,12 +35,14 @@ BEGIN
   END IF;
 END $$;
 
--- What a producer does that found the bell taken. A function of its own, so that PostgreSQL can count rings beside checks without a write
--- (docs/wake.md): whoever rings pays for a NOTIFY, and does not notice the call.
-CREATE FUNCTION bugle.ring_bell(p_queue int) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  PERFORM pg_notify(bugle.bell_channel(), bugle.bucket_of(p_queue) || ':' || p_queue);
-END $$;
+-- Rule 1. Every transaction that makes a job claimable, or claimable sooner, or ends it (with the negative number), calls this after the
+-- write. Most often nobody sleeps, and to see that takes no call: PostgreSQL puts this expression in the place of its name. A session that
+-- counts functions calls.
+-- PREPARE TRANSACTION refuses a transaction that has rung: SET LOCAL bugle.ring = 'off', and SELECT bugle.ring_queue(...) after the commit.
+CREATE FUNCTION bugle.check_bell(p_queue int) RETURNS text LANGUAGE sql AS $$
+  SELECT CASE WHEN current_setting('track_functions') <> 'none' OR NOT pg_try_advisory_xact_lock_shared(bugle.bell_class(), bugle.bucket_of(p_queue))
+    THEN bugle.ask_bell(p_queue)::text END
+$$;
 
 -- Rings for a queue and for the ends of its jobs by hand: after COMMIT PREPARED, a restore, or writes of logical replication.
 CREATE FUNCTION bugle.ring_queue(p_queue text, p_namespace text DEFAULT 'default') RETURNS void LANGUAGE plpgsql AS $$

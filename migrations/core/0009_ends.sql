@@ -4,7 +4,7 @@
 -- Which jobs ended: one row per statement that ended some, like tally. Insert-only, read from its newest end, trimmed by the sweep.
 CREATE TABLE bugle.ended (
   queue int NOT NULL,
-  x bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint,        -- always the default, as in job
+  x bigint NOT NULL DEFAULT txid_current(),                            -- always the default, as in job
   state text NOT NULL,                                                 -- done, dead or cancelled
   ids bigint[] NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, toast_tuple_target = 8160);   -- a batch stays in one piece, uncompressed
@@ -26,7 +26,7 @@ CREATE TRIGGER ring_ended AFTER INSERT ON bugle.ended FOR EACH ROW EXECUTE FUNCT
 -- Keeps ended short; a part of trim(). Every row stays for at least ten minutes after its commit: what goes is older than every transaction
 -- that was open at the mark, and the mark is that old. Whoever has not looked for longer is told so by ended_from.
 CREATE FUNCTION bugle.trim_ended(p_now timestamptz) RETURNS bigint LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   m bugle.meta;
   removed bigint;

@@ -155,7 +155,7 @@ async fn a_job_cancelled_between_its_claim_and_its_body_costs_no_slot() {
         END $$";
     place.execute(bodies).await;
     let large = "SELECT count(bugle.enqueue('q', 'k', (
-            SELECT jsonb_agg(md5(n::text || m::text)) FROM generate_series(1, 2000) AS m))) FROM generate_series(1, 2) AS n";
+            SELECT jsonb_agg(md5(n::text || m::text)) FROM generate_series(1, 6000) AS m))) FROM generate_series(1, 2) AS n";
     place.one::<i64>(large).await;
 
     let bugle = place.node(|_| {}).await;

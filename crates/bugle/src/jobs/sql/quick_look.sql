@@ -33,7 +33,7 @@ WITH c AS MATERIALIZED (
   SELECT count(*)::int AS n, array_agg(t.lane) AS lane, array_agg(t.x) AS x, array_agg(t.id) AS id,
     count(*) FILTER (WHERE (t.lane - 0) * u.step <= 0)::int AS a0, count(*) FILTER (WHERE (t.lane - 1) * u.step <= 0)::int AS a1,
     count(*) FILTER (WHERE (t.lane - 2) * u.step <= 0)::int AS a2, count(*) FILTER (WHERE (t.lane - 3) * u.step <= 0)::int AS a3,
-    coalesce(sum(pg_column_size(t.payload)), 0) <= 65536 AS inlined,
+    coalesce(sum(pg_column_size(t.payload)), 0) <= 262144 AS inlined,
     ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint) AS open_x
   FROM taken t CROSS JOIN usual u
 ), hi AS MATERIALIZED (

@@ -27,10 +27,16 @@ impl Inbox {
 
     /// Waits for reports, and takes all that are there: a burst frees its slots together. May be cancelled.
     pub(super) async fn fill(&mut self) {
-        let received = self.reports.recv_many(&mut self.pending, RECEIVE_MAX).await;
-        self.closed = received == 0;
-        self.free += received;
-        self.free_slots();
+        let before = self.pending.len();
+        self.closed = self.reports.recv_many(&mut self.pending, RECEIVE_MAX).await == 0;
+        self.note(before);
+        // Those that are about to end come along: whole claims cost less than their jobs one by one.
+        tokio::task::yield_now().await;
+        let before = self.pending.len();
+        while let Ok(report) = self.reports.try_recv() {
+            self.pending.push(report);
+        }
+        self.note(before);
     }
 
     /// The next batch, at most so many; not half a claim, for one that is settled as a whole costs less.
@@ -57,6 +63,12 @@ impl Inbox {
     /// Will no more come?
     pub(super) fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Counts the slots of those that have come since there were so many.
+    fn note(&mut self, before: usize) {
+        self.free += self.pending.len() - before;
+        self.free_slots();
     }
 
     fn free_slots(&mut self) {
