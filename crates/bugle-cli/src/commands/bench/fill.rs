@@ -20,6 +20,14 @@ pub(super) async fn fill_later(bugle: &Bugle, queue: &str, jobs: usize) -> Resul
     write(bugle, queue, jobs, BATCH, Some(MUCH_LATER)).await
 }
 
+/// Enqueues so many jobs with one COPY, and tells how long that took.
+pub(super) async fn copy(bugle: &Bugle, queue: &str, jobs: usize) -> Result<Duration, Failure> {
+    let payloads = payloads(jobs);
+    let begun = Instant::now();
+    bugle.enqueue_bulk_raw(queue, "bench", payloads).send().await?;
+    Ok(begun.elapsed())
+}
+
 async fn write(
     bugle: &Bugle,
     queue: &str,

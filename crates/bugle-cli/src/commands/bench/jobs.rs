@@ -4,7 +4,7 @@ use super::callers::{Enough, broken, saturate};
 use super::check::Check;
 use super::drain::{self, SLOTS, drain};
 use super::figure::{self, rate};
-use super::fill::{BATCH, fill};
+use super::fill::{BATCH, copy, fill};
 use super::floor::{CALLERS, CLAIMERS, Floor};
 use super::ground::{Ground, on_ground};
 use super::progress;
@@ -25,10 +25,12 @@ Method: in each round the floor and Bugle take turns, each on tables made anew a
 sides of the same round. The floor is `bugle bench floor`: see there. Payloads of about 100 bytes; all in this process.
 `single enqueue`: 8 callers, one job a transaction for --length, by the Rust interface; each caller on a connection of its own, as the
 floor's INSERT, and then all by `send()` on one handle, which fuses what comes at the same time; beside the same INSERT.
-`bulk enqueue`: --jobs jobs by one caller, 500 a call, beside as many rows by INSERT of 500.
+`bulk enqueue`: --jobs jobs by one caller, 500 a call, beside as many rows by INSERT of 500. `all in one COPY`: --jobs jobs by
+`enqueue_bulk`, beside as many rows in a bare COPY.
 `drain`: those --jobs jobs by one worker with --slots slots, every job leased, run by a registered handler that does nothing and acked by its
 token, history kept, from the start of the worker until nothing is open; beside 4 sessions that claim 100 rows and delete them. `drain,
-claims of n`: the same jobs without a worker, by 4 callers that claim n, read their bodies and ack, beside the same floor.
+claims of n`: as many jobs without a worker, by 4 callers that claim n, read their bodies and ack each claim as a whole, beside the same
+floor.
 Every figure is the median of the rounds, with the lowest and the highest ratio. The default run takes about 3 minutes, --quick 3 s. It
 works in a database of its own, named after the one it was given with `_bench_jobs`, which it drops at the end.";
 
@@ -73,6 +75,7 @@ struct Ratios {
     own: Ratio,
     fused: Ratio,
     bulk: Ratio,
+    copy: Ratio,
     worker: Ratio,
     small_claims: Ratio,
     large_claims: Ratio,
@@ -111,6 +114,7 @@ async fn measure_on(plan: Plan, ground: &Ground) -> Result<Vec<Row>, Failure> {
         own: Ratio::new("single enqueue, 8 callers, own transactions", Some(0.8)),
         fused: Ratio::new("the same, fused by `send`", Some(2.0)),
         bulk: Ratio::new("bulk enqueue, 500 a call", Some(0.8)),
+        copy: Ratio::new("all in one COPY, beside a bare COPY", None),
         worker: Ratio::new("drain through handlers, one worker", Some(1.2)),
         small_claims: Ratio::new("drain, claims of 100, no worker", None),
         large_claims: Ratio::new("drain, claims of 500, no worker", None),
@@ -124,8 +128,9 @@ async fn measure_on(plan: Plan, ground: &Ground) -> Result<Vec<Row>, Failure> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let Ratios { own, fused, bulk, worker, small_claims, large_claims } = &ratios;
-    Ok([own, fused, bulk, worker, small_claims, large_claims].into_iter().map(Ratio::row).collect())
+    let Ratios { own, fused, bulk, copy, worker, small_claims, large_claims } = &ratios;
+    let all = [own, fused, bulk, copy, worker, small_claims, large_claims];
+    Ok(all.into_iter().map(Ratio::row).collect())
 }
 
 /// Tables made anew, and a handle on them.
@@ -155,30 +160,42 @@ async fn single(plan: Plan, ground: &Ground, ratios: &mut Ratios) -> Result<(), 
     Ok(())
 }
 
-/// INSERT of many and what drains them, of the floor.
-async fn many_bare(plan: Plan, ground: &Ground) -> Result<(f64, f64), Failure> {
+/// What the floor does with many rows, a second.
+struct Bare {
+    insert: f64,
+    copy: f64,
+    drain: f64,
+}
+
+async fn many_bare(plan: Plan, ground: &Ground) -> Result<Bare, Failure> {
     let floor = Floor { ground };
     floor.clear().await?;
-    Ok((floor.insert(plan.jobs).await?, floor.drain(FLOOR_CLAIM).await?))
+    let copy = floor.copy(plan.jobs).await?;
+    floor.clear().await?;
+    Ok(Bare { insert: floor.insert(plan.jobs).await?, copy, drain: floor.drain(FLOOR_CLAIM).await? })
 }
 
 /// The same of Bugle.
-async fn many(plan: Plan, ground: &Ground, floor: (f64, f64), ratios: &mut Ratios) -> Result<(), Failure> {
-    let (bare_insert, bare_drain) = floor;
-    let bugle = fresh(ground).await?;
-    let filled = fill(&bugle, QUEUE, plan.jobs, BATCH).await?;
-    ratios.bulk.add(bare_insert, rate(plan.jobs, filled));
+async fn many(plan: Plan, ground: &Ground, bare: Bare, ratios: &mut Ratios) -> Result<(), Failure> {
     let Plan { jobs, slots, .. } = plan;
+    let bugle = fresh(ground).await?;
+    let filled = fill(&bugle, QUEUE, jobs, BATCH).await?;
+    ratios.bulk.add(bare.insert, rate(jobs, filled));
     let work = drain::Plan { queue: QUEUE, jobs, slots, early: 0, most: DRAIN_WITHIN };
     let drained = drain(&bugle, work).await?.in_full()?;
-    ratios.worker.add(bare_drain, drained.per_s());
+    ratios.worker.add(bare.drain, drained.per_s());
     bugle.close().await;
-    for (claim, ratio) in [(SMALL_CLAIM, &mut ratios.small_claims), (LARGE_CLAIM, &mut ratios.large_claims)] {
-        let bugle = fresh(ground).await?;
-        fill(&bugle, QUEUE, plan.jobs, BATCH).await?;
-        ratio.add(bare_drain, claim_and_ack(&bugle, claim).await?);
-        bugle.close().await;
-    }
+
+    let bugle = fresh(ground).await?;
+    let filled = copy(&bugle, QUEUE, jobs).await?;
+    ratios.copy.add(bare.copy, rate(jobs, filled));
+    ratios.small_claims.add(bare.drain, claim_and_ack(&bugle, SMALL_CLAIM).await?);
+    bugle.close().await;
+
+    let bugle = fresh(ground).await?;
+    copy(&bugle, QUEUE, jobs).await?;
+    ratios.large_claims.add(bare.drain, claim_and_ack(&bugle, LARGE_CLAIM).await?);
+    bugle.close().await;
     Ok(())
 }
 
@@ -198,8 +215,8 @@ async fn claim_and_ack(bugle: &Bugle, claim: u32) -> Result<f64, Failure> {
                 if look.jobs.is_empty() {
                     return Ok::<usize, Failure>(acked);
                 }
-                let receipts: Vec<_> = look.jobs.iter().map(|job| job.receipt).collect();
-                acked += queue.ack(&receipts, &[look.token]).await?.len();
+                let jobs = i32::try_from(look.jobs.len()).unwrap_or(i32::MAX);
+                acked += queue.ack_claims(&[(look.token, jobs)]).await?;
             }
         });
     }
