@@ -7,12 +7,16 @@ use super::data_dir::{DataDir, random_name};
 use super::error::At as _;
 use super::lifeline::Lifeline;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// How a cluster is called while it is being made.
 const UNFINISHED: &str = "data.new-";
+/// How long an `initdb` whose files were removed may go on writing.
+const INITDB_ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Creates the cluster of `place`, complete with its role and database, or not at all.
 ///
@@ -55,10 +59,26 @@ pub(super) fn remove_unfinished(dir: &Path) -> Result<(), Error> {
         let entry = entry.at("read", dir)?;
         if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
             let path = entry.path();
-            fs::remove_dir_all(&path).at("remove", &path)?;
+            remove_while_written(&path).at("remove", &path)?;
         }
     }
     Ok(())
+}
+
+/// The initdb of a killed Bugle lives on for a moment: until it notices that its files are gone it may write new ones.
+fn remove_while_written(path: &Path) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match fs::remove_dir_all(path) {
+            Err(error)
+                if error.kind() == io::ErrorKind::DirectoryNotEmpty
+                    && begun.elapsed() < INITDB_ENDS_WITHIN =>
+            {
+                thread::sleep(Duration::from_millis(10));
+            }
+            ended => return ended,
+        }
+    }
 }
 
 /// Ours come last in `postgresql.conf`, but `ALTER SYSTEM` still has the last word.
