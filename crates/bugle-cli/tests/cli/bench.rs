@@ -49,7 +49,7 @@ async fn the_floor_benchmark_measures_bare_statements() {
 async fn the_jobs_benchmark_prints_a_ratio_for_each_figure() {
     let rows = quick(&["jobs", "--jobs", "1000", "--length", "50ms"]).await;
     let names = column(&rows, "figure");
-    assert_eq!(names.len(), 6, "{names:?}");
+    assert_eq!(names.len(), 7, "{names:?}");
     for row in rows.as_array().unwrap() {
         assert_above_zero(row, &["/floor_per_s/median", "/bugle_per_s/median", "/ratio/min"]);
     }

@@ -56,7 +56,7 @@ async fn several_jobs_are_told_as_they_end_and_the_exit_code_is_of_the_worst() {
     assert_eq!((ran.code, &line(&ran.stdout)["state"]), (6, &json!("cancelled")));
 
     let exec = "[ $(cat) = 1 ] || { echo it is broken >&2; exit 65; }";
-    let worked = site.run(&["work", "--queue", "q", "--until-empty", "--exec", "sh", "-c", exec]);
+    let worked = site.run(&["work", "--queue", "q", "--until-empty", "--exec", "sh", "--", "-c", exec]);
     assert_eq!(worked.code, 0, "{}", worked.stderr);
     let ran: super::Ran = waiting.await.unwrap().into();
     assert_eq!(ran.code, 5, "one of them is dead: {}", ran.stderr);
