@@ -49,6 +49,8 @@ pub(super) enum Order {
     Pace { write: Write, queue: String, rate: u32, length: Duration },
     /// Of a producer: enqueue jobs due after `lead`, spread at random over `within`. Answer: [`Scheduled`].
     Schedule { queue: String, jobs: u32, lead: Duration, within: Duration },
+    /// Of a producer: enqueue so many with one statement. Answer: nothing.
+    Fill { queue: String, jobs: usize },
     /// Of a consumer: what has been started since the last report? Answer: [`Report`].
     Report,
 }
@@ -58,7 +60,7 @@ impl Order {
     pub(super) fn length(&self) -> Duration {
         match self {
             Self::Saturate { length, .. } | Self::Pace { length, .. } => *length,
-            Self::Schedule { .. } | Self::Report => Duration::ZERO,
+            Self::Schedule { .. } | Self::Fill { .. } | Self::Report => Duration::ZERO,
         }
     }
 }

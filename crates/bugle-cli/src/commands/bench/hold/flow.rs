@@ -1,10 +1,12 @@
 //! Jobs that are enqueued and run at the same time, with or without somebody who holds a snapshot.
 
 use super::super::callers::broken;
+use super::super::child::Child;
 use super::super::drain::SLOTS;
 use super::super::figure::{rate, rounded};
-use super::super::fill::{BATCH, fill};
+use super::super::fill::BATCH;
 use super::super::ground::Ground;
+use super::super::wire::{Order, Part};
 use crate::failure::Failure;
 use bugle::jobs::Claimed;
 use bugle::{Bugle, Ctx, Verdict};
@@ -50,15 +52,15 @@ impl Flow {
     pub(super) async fn run(self, ground: &Ground, held: bool) -> Result<Run, Failure> {
         ground.make_tables().await?;
         ground.checkpoint().await?;
-        let (worker, producer) = (ground.bugle(CONNECTIONS).await?, ground.bugle(1).await?);
+        let worker = ground.bugle(CONNECTIONS).await?;
         worker.queue(QUEUE).await?;
+        let producer = ground.start(Part::Producer).await?;
         let mut holder = PgConnection::connect_with(&ground.connect()).await?;
         if held {
             sqlx::raw_sql(include_str!("../sql/hold.sql")).execute(&mut holder).await?;
         }
-        let counted = self.count(&worker, &producer).await;
+        let counted = self.count(&worker, producer).await;
         worker.close().await;
-        producer.close().await;
         let (windows_per_s, jobs_per_s) = counted?;
         sleep(STATISTICS_ARRIVE).await;
         let dead: Vec<(String, i64)> =
@@ -68,7 +70,7 @@ impl Flow {
     }
 
     /// Lets the jobs flow, and counts them.
-    async fn count(self, worker: &Bugle, producer: &Bugle) -> Result<(Vec<f64>, f64), Failure> {
+    async fn count(self, worker: &Bugle, producer: Child) -> Result<(Vec<f64>, f64), Failure> {
         let (handled, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
         let mut tasks = JoinSet::new();
         let counting = handled.clone();
@@ -80,7 +82,7 @@ impl Flow {
         );
         let work = worker.run(stop.clone());
         tasks.spawn(async move { work.await.map_err(Failure::from) });
-        tasks.spawn(produce(producer.clone(), handled.clone(), stop.clone()));
+        tasks.spawn(produce(producer, handled.clone(), stop.clone()));
         let windows = tokio::select! {
             windows = self.watch(&handled) => windows,
             Some(ended) = tasks.join_next() => {
@@ -110,16 +112,21 @@ impl Flow {
     }
 }
 
-/// Enqueues whenever few are open.
-async fn produce(bugle: Bugle, handled: Arc<AtomicUsize>, stop: CancellationToken) -> Result<(), Failure> {
+/// Lets the producer enqueue whenever few are open.
+async fn produce(
+    mut producer: Child,
+    handled: Arc<AtomicUsize>,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
     let mut sent = 0_usize;
     while !stop.is_cancelled() {
         if sent.saturating_sub(handled.load(Ordering::Relaxed)) >= OPEN_MAX {
             sleep(PAUSE).await;
             continue;
         }
-        fill(&bugle, QUEUE, BATCH, BATCH).await?;
+        producer.ask::<()>(&Order::Fill { queue: QUEUE.to_owned(), jobs: BATCH }).await?;
         sent += BATCH;
     }
+    producer.end().await;
     Ok(())
 }

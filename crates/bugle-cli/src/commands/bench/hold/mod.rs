@@ -16,8 +16,8 @@ use serde::Serialize;
 use std::time::Duration;
 
 pub(in super::super) const METHOD: &str = "\
-Method: for --length a producer enqueues jobs in bulk, 500 a call, whenever fewer than 5,000 are open, and a worker of 1,000 slots runs
-handlers that do nothing; both in this process, each on a handle of its own. `held`: another session has begun a REPEATABLE READ transaction,
+Method: for --length a producer in a process of its own enqueues jobs in bulk, 500 a call, whenever fewer than 5,000 are open, and a worker of
+1,000 slots runs handlers that do nothing. `held`: another session has begun a REPEATABLE READ transaction,
 has read the table of jobs, and holds its snapshot until the end, so that no dead row can be removed. `free`: the same without it. In each
 round the two take turns, the other one first in every second round, on tables made anew. Jobs handled a second are counted in windows of
 --window; dead rows are those of pg_stat_user_tables for all tables of Bugle when the flow has stopped and the snapshot is still held.

@@ -2,11 +2,13 @@
 
 use super::super::callers::{Enough, broken, saturate};
 use super::super::clock::now_ns;
+use super::super::fill::fill;
 use super::super::wire::{Order, Scheduled, Sent, Write};
 use super::super::writer::Writer;
 use super::{Orders, answer, misdirected};
 use crate::failure::Failure;
-use bugle::Bugle;
+use bugle::pg::connect;
+use bugle::{Bugle, Options};
 use chrono::{DateTime, Utc};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
@@ -20,8 +22,18 @@ const SESSIONS_MAX: u32 = 8;
 
 pub(super) async fn run(connect: &PgConnectOptions, mut orders: Orders) -> Result<(), Failure> {
     answer(&())?;
+    let mut handle = None;
     while let Some(order) = orders.next().await? {
         match order {
+            Order::Fill { queue, jobs } => {
+                let bugle = match handle.take() {
+                    Some(bugle) => bugle,
+                    None => Bugle::new(connect::pool(&one(connect)).await?, Options::default()).await?,
+                };
+                fill(&bugle, &queue, jobs, jobs).await?;
+                handle = Some(bugle);
+                answer(&())?;
+            }
             Order::Saturate { write, clients, length, slow_flush } => {
                 let writers = writers(connect, write, clients, slow_flush).await?;
                 answer(&saturate(writers, Enough::After(length)).await?)?;
@@ -40,6 +52,11 @@ pub(super) async fn run(connect: &PgConnectOptions, mut orders: Orders) -> Resul
         }
     }
     Ok(())
+}
+
+/// A pool of a single connection.
+fn one(connect: &PgConnectOptions) -> connect::Options {
+    connect::Options { connections_max: 1, ..connect::Options::from(connect.clone()) }
 }
 
 /// The sessions of one order to write as fast as it goes.
