@@ -30,15 +30,28 @@ BEGIN
   RETURN moved;
 END $$;
 
--- The jobs of a lease: those of its claim that have not ended since.
-CREATE FUNCTION bugle.jobs_of(l bugle.lease) RETURNS SETOF bugle.job LANGUAGE sql STABLE AS $$
-  SELECT j.*
+-- Where the jobs of a lease are: those of its claim that have not ended since.
+-- Each range in three parts: an index scan for (x, id) <= (hi_x, hi_id) would go on to the last row of the transaction hi_x, however many
+-- it wrote. OFFSET 0 as above.
+CREATE FUNCTION bugle.places_of(l bugle.lease) RETURNS SETOF tid LANGUAGE sql STABLE AS $$
+  SELECT p.place
   FROM unnest(l.lane, l.lo_x, l.lo_id, l.hi_x, l.hi_id) AS r (lane, lo_x, lo_id, hi_x, hi_id)
   CROSS JOIN LATERAL (
-    SELECT * FROM bugle.job k
-    WHERE k.queue = l.queue AND k.lane = r.lane AND (k.x, k.id) > (r.lo_x, r.lo_id) AND (k.x, k.id) <= (r.hi_x, r.hi_id) AND k.x <> ALL (l.skip)
-    ORDER BY k.x, k.id LIMIT l.n
-  ) j
+    SELECT k.ctid AS place FROM bugle.job k
+    WHERE k.queue = l.queue AND k.lane = r.lane AND k.x = r.lo_x AND k.id > r.lo_id
+      AND k.id <= CASE WHEN r.hi_x = r.lo_x THEN r.hi_id ELSE 9223372036854775807 END AND k.x <> ALL (l.skip)
+    UNION ALL
+    SELECT k.ctid FROM bugle.job k
+    WHERE k.queue = l.queue AND k.lane = r.lane AND k.x > r.lo_x AND k.x < r.hi_x AND k.x <> ALL (l.skip)
+    UNION ALL
+    SELECT k.ctid FROM bugle.job k
+    WHERE k.queue = l.queue AND k.lane = r.lane AND k.x = r.hi_x AND k.id <= r.hi_id AND r.hi_x > r.lo_x AND k.x <> ALL (l.skip)
+    OFFSET 0
+  ) p
+$$;
+
+CREATE FUNCTION bugle.jobs_of(l bugle.lease) RETURNS SETOF bugle.job LANGUAGE sql STABLE AS $$
+  SELECT j.* FROM bugle.places_of(l) AS p (place) CROSS JOIN LATERAL (SELECT * FROM bugle.job k WHERE k.ctid = p.place OFFSET 0) j
 $$;
 
 -- Takes back the jobs of leases that have ended: ready again with one attempt more, or dead. Returns how many.
@@ -63,12 +76,8 @@ BEGIN
       DELETE FROM bugle.job j
       WHERE j.ctid = ANY (ARRAY(
         SELECT h.ctid
-        FROM unnest(l.lane, l.lo_x, l.lo_id, l.hi_x, l.hi_id) AS r (lane, lo_x, lo_id, hi_x, hi_id)
-        CROSS JOIN LATERAL (
-          SELECT k.ctid FROM bugle.job k
-          WHERE k.queue = l.queue AND k.lane = r.lane AND (k.x, k.id) > (r.lo_x, r.lo_id) AND (k.x, k.id) <= (r.hi_x, r.hi_id) AND k.x <> ALL (l.skip)
-          FOR UPDATE SKIP LOCKED
-        ) h))
+        FROM bugle.places_of(l) AS p (place)
+        CROSS JOIN LATERAL (SELECT k.ctid FROM bugle.job k WHERE k.ctid = p.place FOR UPDATE SKIP LOCKED) h))
       RETURNING j.*
     ), noted AS (
       INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)

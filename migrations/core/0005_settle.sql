@@ -52,18 +52,15 @@ BEGIN
   IF cardinality(p_token) = 0 THEN
     RETURN 0;
   END IF;
-  WITH closed AS MATERIALIZED (
-    DELETE FROM bugle.lease l USING unnest(p_token, p_n) AS u (token, n) WHERE l.token = u.token AND l.queue = p_queue
-    RETURNING l.*, u.n AS n_left
+  WITH closed AS MATERIALIZED (   -- in the order in which renew locks them as well
+    DELETE FROM bugle.lease l USING (SELECT u.token, u.n FROM unnest(p_token, p_n) AS u (token, n) ORDER BY u.token) u
+    WHERE l.token = u.token AND l.queue = p_queue
+    RETURNING l, u.n AS n_left
   ), gone AS (
     DELETE FROM bugle.job j USING (
-      SELECT k.place, l.token, l.n_left, l.worker
-      FROM closed l
-      CROSS JOIN LATERAL unnest(l.lane, l.lo_x, l.lo_id, l.hi_x, l.hi_id) AS r (lane, lo_x, lo_id, hi_x, hi_id)
-      CROSS JOIN LATERAL (
-        SELECT h.ctid AS place FROM bugle.job h
-        WHERE h.queue = p_queue AND h.lane = r.lane AND (h.x, h.id) > (r.lo_x, r.lo_id) AND (h.x, h.id) <= (r.hi_x, r.hi_id) AND h.x <> ALL (l.skip) OFFSET 0
-      ) k
+      SELECT p.place, (c.l).token, c.n_left, (c.l).worker
+      FROM closed c
+      CROSS JOIN LATERAL bugle.places_of(c.l) AS p (place)
     ) held
     WHERE j.ctid = held.place
     RETURNING j.*, held.token, held.n_left, held.worker

@@ -90,13 +90,13 @@ async fn no_statement_of_a_jobs_path_reads_a_whole_table() {
 const PINNED: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
     SET plan_cache_mode = force_generic_plan";
 
-/// How many rows of jobs a look reads that is not committed.
-async fn rows_read(f: &Fixture, look: &str) -> i64 {
+/// How many rows of jobs a statement reads that answers with so many rows. It is not committed.
+async fn rows_read(f: &Fixture, statement: &str, answer: usize) -> i64 {
     let mut session = f.session().await;
     sqlx::raw_sql(PINNED).execute(&mut session).await.unwrap();
     let mut tx = session.begin().await.unwrap();
-    let rows = sqlx::query(f.db.sql(look).unwrap()).fetch_all(&mut *tx).await.unwrap();
-    assert_eq!(rows.len(), 11, "ten jobs, and how it went: {look:.80}");
+    let rows = sqlx::query(f.db.sql(statement).unwrap()).fetch_all(&mut *tx).await.unwrap();
+    assert_eq!(rows.len(), answer, "{statement:.80}");
     let read = "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'bugle.job'::regclass";
     let read = sqlx::query_scalar(f.db.sql(read).unwrap()).fetch_one(&mut *tx).await.unwrap();
     tx.rollback().await.unwrap(); // it holds the queue's lock
@@ -126,7 +126,45 @@ async fn a_look_that_waits_for_an_open_transaction_does_not_read_the_whole_queue
     }
     let full = "SELECT * FROM bugle.look('{7}', '{1}', '{w}', '{10}', '{30 s}', '{f}', '{-infinity}', '{-infinity}')";
     for look in [&quick, full] {
-        let read = rows_read(&f, look).await;
+        let read = rows_read(&f, look, 11).await; // ten jobs, and how it went
         assert!((10..100).contains(&read), "{read} rows");
+    }
+}
+
+/// How many pages a statement touches. It is not committed.
+async fn pages_touched(f: &Fixture, statement: &str) -> u64 {
+    let mut session = f.session().await;
+    let mut tx = session.begin().await.unwrap();
+    let mut touched = 0;
+    for _ in 0..2 {
+        // The first time what the session knows of the tables is read as well.
+        sqlx::raw_sql("SAVEPOINT s").execute(&mut *tx).await.unwrap();
+        let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}");
+        let plan: serde_json::Value =
+            sqlx::query_scalar(f.db.sql(&explain).unwrap()).fetch_one(&mut *tx).await.unwrap();
+        sqlx::raw_sql("ROLLBACK TO SAVEPOINT s").execute(&mut *tx).await.unwrap();
+        let count = |name: &str| plan[0]["Plan"][name].as_u64().unwrap();
+        touched = count("Shared Hit Blocks") + count("Shared Read Blocks");
+    }
+    tx.rollback().await.unwrap();
+    touched
+}
+
+#[tokio::test]
+async fn what_ends_a_claim_does_not_read_the_rest_of_a_large_transaction() {
+    let f = Fixture::new().await;
+    let payloads = (0..50_000).map(|_| raw("1"));
+    f.bugle.enqueue_bulk_raw("q", "k", payloads).send().await.unwrap();
+    let look = f.claim(10).await;
+    f.bugle.cancel_job(look.jobs[5].id).await.unwrap(); // so that it has fewer jobs than were claimed
+    let (queue, token) = (f.one::<i32>("SELECT id FROM bugle.queue").await, look.token);
+    f.expire(token).await;
+    for statement in [
+        format!("SELECT bugle.ack_claims({queue}, '{{{token}}}', '{{9}}')"),
+        format!("SELECT bugle.bodies({token})"),
+        format!("SELECT bugle.sweep({queue})"),
+    ] {
+        let touched = pages_touched(&f, &statement).await;
+        assert!((9..200).contains(&touched), "{touched} pages: {statement}");
     }
 }
