@@ -8,6 +8,8 @@ use bugle_testkit::proxy::{Fault, Proxy};
 use sqlx::{Connection as _, PgConnection};
 use std::time::Duration;
 
+/// What is not flushed is lost with some luck only: so many runs may pass before it counts as kept.
+const RUNS_MAX: usize = 6;
 /// How long a commit waits for the disk where that matters.
 const SLOW_FLUSH: Duration = Duration::from_millis(20);
 
@@ -92,11 +94,18 @@ async fn row_8_a_server_stopped_at_once_again_and_again_keeps_what_it_accepted()
 
 #[tokio::test]
 async fn row_8_is_red_when_answers_do_not_wait_for_the_disk() {
-    let (server, mut run) = own_run(&[("wal_writer_delay", "10s")]).await;
-    let url = format!("{}?options[synchronous_commit]=off", server.url().unwrap());
-    run.expect_red(Duration::from_secs(5));
-    let report = stop_and_start(Duration::from_secs(3), server, run, &url).await;
-    assert!(report.broken_rules().contains(&Rule::I1), "{report}");
+    let mut seen = Vec::new();
+    for _ in 0..RUNS_MAX {
+        let (server, mut run) = own_run(&[("wal_writer_delay", "10s")]).await;
+        let url = format!("{}?options[synchronous_commit]=off", server.url().unwrap());
+        run.expect_red(Duration::from_secs(5));
+        let found = stop_and_start(Duration::from_secs(3), server, run, &url).await.broken_rules();
+        if found.contains(&Rule::I1) {
+            return;
+        }
+        seen.push(found);
+    }
+    panic!("nothing was lost: {seen:?}");
 }
 
 #[tokio::test]
