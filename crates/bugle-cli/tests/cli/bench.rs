@@ -150,7 +150,9 @@ async fn the_idle_benchmark_counts_and_wakes_three_fleets() {
     let fleets = answer["fleets"].as_array().unwrap();
     assert_eq!(fleets.len(), 3);
     for row in fleets {
-        assert_above_zero(row, &["/jobs", "/max_ms"]);
+        assert_above_zero(row, &["/jobs"]);
+        // Zero when the handler began before the producer had its answer.
+        assert!(row["max_ms"].is_number(), "{row}");
         assert!(row.get("statements_per_s").is_some() && row.get("fallback_hits").is_some(), "{row}");
     }
 }
