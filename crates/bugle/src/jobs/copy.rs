@@ -1,8 +1,7 @@
 //! Writing jobs in bulk, with COPY: the fastest way into PostgreSQL.
 
-use super::enqueue::check_payload;
+use super::enqueue::{check_attempts, check_payload, payload};
 use super::{Job, Priority};
-use crate::limits::ATTEMPTS_MAX;
 use crate::name::{Kind, QueueName};
 use crate::{Bugle, Error, crash};
 use serde_json::value::RawValue;
@@ -31,7 +30,7 @@ impl Bugle {
         J: Job + 'j,
         I: IntoIterator<Item = &'j J>,
     {
-        let payloads = jobs.into_iter().map(|job| super::enqueue::payload(J::KIND, job));
+        let payloads = jobs.into_iter().map(|job| payload(J::KIND, job));
         EnqueueBulk::new(self, J::QUEUE, J::KIND, payloads).max_attempts(J::MAX_ATTEMPTS)
     }
 
@@ -105,14 +104,7 @@ impl<'b, I: Iterator<Item = Payload>> EnqueueBulk<'b, I> {
     /// Writes the jobs in a transaction of the caller's: they exist when that commits, and only then. After an error it must be rolled back.
     pub async fn on(self, connection: &mut PgConnection) -> Result<u64, Error> {
         let (queue, kind) = (self.queue?, self.kind?);
-        let attempts = i16::try_from(self.max_attempts).unwrap_or(i16::MAX);
-        if attempts == 0 || self.max_attempts > ATTEMPTS_MAX {
-            return Err(Error::Invalid {
-                what: "max_attempts",
-                fault: format!("is {attempts}"),
-                next: "use 1 to 1000",
-            });
-        }
+        let attempts = check_attempts(self.max_attempts)?;
         let statements = self.bugle.statements();
         let number: i32 = sqlx::query_scalar(statements.declare_queue())
             .bind(queue.as_str())

@@ -174,13 +174,6 @@ impl<'b> Enqueue<'b> {
     }
 
     fn check(self) -> Result<Checked, Error> {
-        if self.max_attempts == 0 || self.max_attempts > ATTEMPTS_MAX {
-            return Err(Error::Invalid {
-                what: "max_attempts",
-                fault: format!("is {}", self.max_attempts),
-                next: "use 1 to 1000",
-            });
-        }
         Ok(Checked {
             queue: self.queue?,
             kind: self.kind?,
@@ -190,7 +183,7 @@ impl<'b> Enqueue<'b> {
             due_at: self.due_at,
             delay: self.delay.map(|d| interval("delay", d)).transpose()?,
             lane: self.priority.lane(),
-            max_attempts: i32::from(self.max_attempts),
+            max_attempts: i32::from(check_attempts(self.max_attempts)?),
             extra: self.extra?.map(Json),
         })
     }
@@ -336,6 +329,13 @@ pub(super) fn payload<J: Serialize>(kind: &str, job: &J) -> Result<Box<RawValue>
     let raw = serde_json::value::to_raw_value(job)
         .map_err(|source| Error::Payload { kind: kind.to_owned(), source })?;
     check_payload(raw)
+}
+
+/// Refuses a number of attempts that may not be written.
+pub(super) fn check_attempts(attempts: u16) -> Result<i16, Error> {
+    i16::try_from(attempts).ok().filter(|_| (1..=ATTEMPTS_MAX).contains(&attempts)).ok_or_else(|| {
+        Error::Invalid { what: "max_attempts", fault: format!("is {attempts}"), next: "use 1 to 1000" }
+    })
 }
 
 /// Refuses a payload that may not be written: too long, or with a character that PostgreSQL cannot store.
