@@ -23,6 +23,7 @@ CREATE TABLE bugle.queue (
   id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   namespace int NOT NULL REFERENCES bugle.namespace,
   name text COLLATE "C" NOT NULL,
+  holds text NOT NULL DEFAULT 'jobs' CHECK (holds IN ('jobs', 'messages')),   -- decided by its first use, for good
   history boolean NOT NULL DEFAULT true,
   created_at timestamptz NOT NULL DEFAULT now(),
   UNIQUE (namespace, name),

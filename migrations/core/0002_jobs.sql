@@ -18,7 +18,7 @@ CREATE TABLE bugle.job (
   max_attempts smallint NOT NULL,
   kind text NOT NULL,
   key text,
-  extra jsonb,                                                         -- what few jobs have: a retry rule of their own
+  extra jsonb,                                                         -- what few jobs have: a retry rule of their own; that they were lost
   payload jsonb NOT NULL,
   PRIMARY KEY (queue, lane, x, id)                                     -- an index on id would cost a fifth of a bulk enqueue
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
@@ -66,6 +66,16 @@ CREATE TABLE bugle.lease (
   until timestamptz NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX lease_until ON bugle.lease (queue, until);
+
+-- Jobs that were lost with a worker before and that a worker has begun at their last attempt: a worker begins one at a time, and says so
+-- here first. Should it die, the others that it holds lose no attempt (bugle.sweep). Few rows: a worker that is here is one that says so.
+CREATE TABLE bugle.begun (
+  worker text NOT NULL,
+  token bigint NOT NULL,
+  id bigint NOT NULL,
+  begun_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (worker, token, id)
+);
 
 -- Scheduled jobs and those that back off. Moved into job when due.
 CREATE TABLE bugle.due (

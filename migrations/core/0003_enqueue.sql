@@ -1,13 +1,14 @@
 -- Writing jobs. These functions are for every language and for triggers; they work inside the caller's own transaction.
 
 -- The number of a queue, made on first use. Two transactions that make the same queue at once wait for each other: declare a
--- queue beforehand (any enqueue does it) when long transactions are its first users.
-CREATE FUNCTION bugle.declare_queue(p_queue text, p_namespace text DEFAULT 'default') RETURNS int LANGUAGE plpgsql AS $$
+-- queue beforehand (any enqueue does it) when long transactions are its first users. A queue holds jobs or messages: BGL04 for the other.
+CREATE FUNCTION bugle.declare_queue(p_queue text, p_namespace text DEFAULT 'default', p_holds text DEFAULT 'jobs') RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
   number int := bugle.find_queue(p_namespace, p_queue);
   space int;
 BEGIN
   IF number IS NOT NULL THEN
+    PERFORM bugle.check_holds(number, p_holds);
     RETURN number;
   END IF;
   IF p_queue IS NULL OR octet_length(p_queue) NOT BETWEEN 1 AND 255 OR p_queue ~ '[[:cntrl:]]' THEN
@@ -19,7 +20,7 @@ BEGIN
     RAISE EXCEPTION 'namespace "%" does not exist', left(p_namespace, 80)
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Make it with SELECT bugle.declare_namespace(name), or use "default".';
   END IF;
-  INSERT INTO bugle.queue (namespace, name) VALUES (space, p_queue)
+  INSERT INTO bugle.queue (namespace, name, holds) VALUES (space, p_queue, p_holds)
   ON CONFLICT (namespace, name) DO NOTHING
   RETURNING id INTO number;
   IF number IS NULL THEN   -- somebody else made it meanwhile
@@ -28,10 +29,28 @@ BEGIN
       RAISE EXCEPTION 'queue "%" was just created by another transaction', p_queue
         USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;
+    PERFORM bugle.check_holds(number, p_holds);
     RETURN number;
   END IF;
-  INSERT INTO bugle.cursor (queue, gen) VALUES (number, 0);
+  IF p_holds = 'messages' THEN
+    PERFORM bugle.declare_message_queue(number, p_queue);
+  ELSE
+    INSERT INTO bugle.cursor (queue, gen) VALUES (number, 0);
+  END IF;
   RETURN number;
+END $$;
+
+-- Refuses a verb of jobs on a queue of messages or steps, and the other way round.
+CREATE FUNCTION bugle.check_holds(p_number int, p_holds text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  q bugle.queue;
+BEGIN
+  SELECT * INTO q FROM bugle.queue WHERE id = p_number;
+  IF q.holds <> p_holds THEN
+    RAISE EXCEPTION 'queue "%" holds %: % are for queues of %', left(q.name, 80), q.holds,
+      CASE p_holds WHEN 'jobs' THEN 'enqueue, claim and pause' WHEN 'messages' THEN 'push, pop and configure' ELSE 'definitions of workflows' END, p_holds
+      USING ERRCODE = 'BGL04', HINT = 'Use another queue: what one holds is decided by its first use.';
+  END IF;
 END $$;
 
 -- Refuses what may not be written. The same limits stand in crates/bugle/src/limits.rs; a test compares them.
@@ -113,8 +132,8 @@ BEGIN
   ELSE
     RETURN false;
   END IF;
-  -- A CASE, because the order in which an AND is evaluated is nobody's promise. 100 years, in seconds.
-  RETURN (SELECT bool_and(CASE WHEN jsonb_typeof(n) = 'number' THEN n::numeric BETWEEN 0 AND 3153600000 ELSE false END) FROM jsonb_array_elements(numbers) AS n);
+  -- A CASE, because the order in which an AND is evaluated is nobody's promise. 100 years of 365.25 days, as extract counts them, in seconds.
+  RETURN (SELECT bool_and(CASE WHEN jsonb_typeof(n) = 'number' THEN n::numeric BETWEEN 0 AND 3155760000 ELSE false END) FROM jsonb_array_elements(numbers) AS n);
 END $$;
 
 -- Takes a key for a new job. NULL: the key is free and now stands for p_id; otherwise the id of the job that has it.
@@ -176,13 +195,13 @@ BEGIN
     due := bugle.due_time(a_due, a_delay);
   END IF;
   -- As find_queue does, without the call: this is a tenth of what an enqueue costs.
-  SELECT q.id INTO number FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = a_namespace AND q.name = a_queue;
+  SELECT q.id INTO number FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = a_namespace AND q.name = a_queue AND q.holds = 'jobs';
   IF NOT FOUND THEN
     number := bugle.declare_queue(a_queue, a_namespace);
   END IF;
   new_id := nextval('bugle.job_id');
   IF a_key IS NOT NULL THEN
-    IF a_window IS NULL OR a_window <= interval '0' OR a_window > interval '100 years' THEN
+    IF a_window IS NULL OR a_window <= interval '0' OR extract(epoch FROM a_window) > 3155760000 THEN
       RAISE EXCEPTION 'key_window is %; it must be longer than nothing and at most 100 years', coalesce(a_window::text, 'NULL')
         USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for the default, 24 hours.';
     END IF;
@@ -214,8 +233,9 @@ BEGIN
       RAISE EXCEPTION 'both due_at and delay are given'
         USING ERRCODE = 'invalid_parameter_value', HINT = 'Give one of them.';
     END IF;
-    IF p_delay < interval '0' OR p_delay > interval '100 years' THEN
-      RAISE EXCEPTION 'delay is %; allowed are 0 to 100 years', p_delay
+    -- In seconds: compared as intervals, 100 years are 36,000 days.
+    IF p_delay < interval '0' OR extract(epoch FROM p_delay) > 3155760000 THEN
+      RAISE EXCEPTION 'delay is %; use 0 to 100 years', p_delay
         USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for a job that is due at once.';
     END IF;
     due := clock_timestamp() + p_delay;
@@ -261,7 +281,7 @@ BEGIN
     due := bugle.due_time(a_due, a_delay);
   END IF;
   -- As find_queue does, without the call.
-  SELECT q.id INTO number FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = a_namespace AND q.name = a_queue;
+  SELECT q.id INTO number FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = a_namespace AND q.name = a_queue AND q.holds = 'jobs';
   IF NOT FOUND THEN
     number := bugle.declare_queue(a_queue, a_namespace);
   END IF;
@@ -278,34 +298,6 @@ BEGIN
     SELECT number, a_priority, 0, due, u.id, a_max, a_kind, u.p FROM unnest(ids, a_payloads) AS u (id, p);
     INSERT INTO bugle.tally (queue, move, n) VALUES (number, 2, cardinality(ids));
   END IF;
-  PERFORM bugle.check_bell(number);
-  RETURN ids;
-END $$;
-
--- Enqueues plain jobs of several callers for one queue with one statement and returns their ids in the order of the jobs: for clients that
--- have checked names and payloads.
--- What is refused here is refused for all of them: the caller tries each alone then, and learns why.
-CREATE FUNCTION bugle.enqueue_fused(p_namespace text, p_queue text, p_kind text[], p_payload jsonb[], p_priority int[], p_max_attempts int[])
-RETURNS bigint[] LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET jit = off AS $$
-DECLARE
-  number int;
-  ids bigint[];
-BEGIN
-  SELECT q.id INTO number FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace AND q.name = p_queue;
-  IF NOT FOUND THEN
-    number := bugle.declare_queue(p_queue, p_namespace);
-  END IF;
-  WITH i AS (
-    INSERT INTO bugle.job (queue, lane, max_attempts, kind, payload)
-    SELECT number, priority, max_attempts, kind, payload
-    FROM unnest(p_kind, p_payload, p_priority, p_max_attempts) AS u (kind, payload, priority, max_attempts)
-    WHERE priority BETWEEN 0 AND 3 AND max_attempts BETWEEN 1 AND 1000
-    RETURNING id
-  ) SELECT array_agg(id) INTO ids FROM i;
-  IF cardinality(ids) IS DISTINCT FROM cardinality(p_payload) THEN
-    RAISE EXCEPTION 'one of the jobs may not be written' USING ERRCODE = 'invalid_parameter_value';
-  END IF;
-  INSERT INTO bugle.tally (queue, move, n) VALUES (number, 1, cardinality(ids));
   PERFORM bugle.check_bell(number);
   RETURN ids;
 END $$;

@@ -55,6 +55,8 @@ CREATE FUNCTION bugle.jobs_of(l bugle.lease) RETURNS SETOF bugle.job LANGUAGE sq
 $$;
 
 -- Takes back the jobs of leases that have ended: ready again with one attempt more, or dead. Returns how many.
+-- They are marked as lost: any of them may have killed the worker. Of those that were lost before and have their last attempt, a worker that
+-- says which it begins (bugle.begun) runs one at a time: those that it had not begun are spared, ready again as they were.
 -- A job that is being acked in somebody's open transaction is left alone (a claim must never wait for a stranger's commit);
 -- its lease is looked at again a second later.
 CREATE FUNCTION bugle.sweep(p_queue int, p_from timestamptz DEFAULT '-infinity') RETURNS int LANGUAGE plpgsql
@@ -62,6 +64,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off S
 DECLARE
   this_moment timestamptz := clock_timestamp();
   l bugle.lease;
+  says boolean;
   again int;
   died int;
   total int := 0;
@@ -72,26 +75,31 @@ BEGIN
     ORDER BY until LIMIT 100
     FOR UPDATE SKIP LOCKED
   LOOP
+    says := EXISTS (SELECT FROM bugle.begun b WHERE b.worker = l.worker);
     WITH gone AS (
       DELETE FROM bugle.job j
       WHERE j.ctid = ANY (ARRAY(
         SELECT h.ctid
         FROM bugle.places_of(l) AS p (place)
         CROSS JOIN LATERAL (SELECT k.ctid FROM bugle.job k WHERE k.ctid = p.place FOR UPDATE SKIP LOCKED) h))
-      RETURNING j.*
+      RETURNING j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.due_at, j.max_attempts, j.kind, j.key, j.payload,
+        coalesce(j.extra, '{}') || '{"lost": true}' AS extra,
+        says AND j.attempt + 1 >= j.max_attempts AND coalesce(j.extra ? 'lost', false)
+          AND NOT EXISTS (SELECT FROM bugle.begun b WHERE b.worker = l.worker AND b.token = l.token AND b.id = j.id) AS spared
     ), noted AS (
       INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)
-      SELECT queue, id, attempt + 1, l.worker, 'lease_expired', 'the lease ended before the job did' FROM gone
+      SELECT queue, id, attempt + 1, l.worker, 'lease_expired', 'the lease ended before the job did' FROM gone WHERE NOT spared
     ), buried AS (
       INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload, worker, code, message)
       SELECT id, queue, lane, attempt + 1, max_attempts, enqueued_at, kind, key, extra, payload, l.worker, 'lease_expired', 'the lease ended before the job did'
-      FROM gone WHERE attempt + 1 >= max_attempts
+      FROM gone WHERE attempt + 1 >= max_attempts AND NOT spared
       RETURNING id
     ), told AS (
       INSERT INTO bugle.ended (queue, state, ids) SELECT p_queue, 'dead', array_agg(b.id) FROM buried b HAVING count(*) > 0
     ), returned AS (
       INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload)
-      SELECT queue, lane, attempt + 1, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload FROM gone WHERE attempt + 1 < max_attempts
+      SELECT queue, lane, attempt + CASE WHEN spared THEN 0 ELSE 1 END, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload
+      FROM gone WHERE attempt + 1 < max_attempts OR spared
       RETURNING id
     )
     SELECT (SELECT count(*) FROM returned), (SELECT count(*) FROM buried) INTO again, died;
@@ -345,12 +353,18 @@ BEGIN
   RETURN CASE WHEN p_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM p_at - clock_timestamp()) * 1000000), 0) END;
 END $$;
 
--- Extends the leases among p_tokens that a worker holds and that have not ended. A token not returned: that lease was lost.
+-- Extends the leases among p_tokens that a worker holds and that have not ended. A token not returned: that lease was lost. One that somebody
+-- is just ending, mostly the worker itself, is returned as it is: to wait for him would hold up all the others, and he may wait for one of them.
 CREATE FUNCTION bugle.renew(p_tokens bigint[], p_worker text) RETURNS TABLE (token bigint, until timestamptz) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
-  RETURN QUERY
   UPDATE bugle.lease l SET until = clock_timestamp() + l.dur
-  WHERE l.token = ANY (p_tokens) AND l.worker = p_worker AND l.until > clock_timestamp()
-  RETURNING l.token, l.until;
+  WHERE l.token = ANY (ARRAY(
+    SELECT e.token FROM bugle.lease e
+    WHERE e.token = ANY (p_tokens) AND e.worker = p_worker AND e.until > clock_timestamp()
+    FOR UPDATE SKIP LOCKED
+  ));
+  RETURN QUERY
+  SELECT l.token, l.until FROM bugle.lease l
+  WHERE l.token = ANY (p_tokens) AND l.worker = p_worker AND l.until > clock_timestamp();
 END $$;

@@ -23,7 +23,7 @@ BEGIN
         SELECT h.ctid AS place FROM bugle.job h
         WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0
       ) k
-      JOIN bugle.lease l ON l.token = u.token
+      CROSS JOIN LATERAL (SELECT e.worker FROM bugle.lease e WHERE e.token = u.token OFFSET 0) l
     ) held
     WHERE j.ctid = held.place
     RETURNING j.*, held.worker, held.result
@@ -53,9 +53,8 @@ BEGIN
     RETURN 0;
   END IF;
   WITH closed AS MATERIALIZED (   -- in the order in which renew locks them as well
-    DELETE FROM bugle.lease l USING (SELECT u.token, u.n FROM unnest(p_token, p_n) AS u (token, n) ORDER BY u.token) u
-    WHERE l.token = u.token AND l.queue = p_queue
-    RETURNING l, u.n AS n_left
+    DELETE FROM bugle.lease l WHERE l.token = ANY (p_token) AND l.queue + 0 = p_queue   -- by the token's index, not by the queue's
+    RETURNING l, p_n[array_position(p_token, l.token)] AS n_left
   ), gone AS (
     DELETE FROM bugle.job j USING (
       SELECT p.place, (c.l).token, c.n_left, (c.l).worker
@@ -101,7 +100,7 @@ BEGIN
   SELECT u.id
   FROM unnest(p_lane, p_x, p_id, p_token) AS u (lane, x, id, token)
   WHERE EXISTS (SELECT FROM bugle.job h WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id)
-    AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token);
+    AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token OFFSET 0);
 END $$;
 
 -- Which of these jobs somebody else's open transaction holds, so that nobody knows yet whether they have ended.
@@ -115,38 +114,50 @@ BEGIN
     AND NOT EXISTS (SELECT FROM bugle.job h WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id FOR UPDATE SKIP LOCKED);
 END $$;
 
+-- Takes those of these jobs that are still held out of the table, for the functions below to move them on: each with its place among the
+-- arguments and who holds it. (ack does the same in its own statement, because it is the one that every job needs.)
+CREATE FUNCTION bugle.take_held(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[])
+RETURNS TABLE (n bigint, worker text, job bugle.job) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+BEGIN
+  RETURN QUERY
+  DELETE FROM bugle.job j USING (
+    SELECT u.n, k.place, l.worker
+    FROM unnest(p_lane, p_x, p_id, p_token) WITH ORDINALITY AS u (lane, x, id, token, n)
+    CROSS JOIN LATERAL (
+      SELECT h.ctid AS place FROM bugle.job h
+      WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0
+    ) k
+    CROSS JOIN LATERAL (SELECT e.worker FROM bugle.lease e WHERE e.token = u.token OFFSET 0) l
+  ) held
+  WHERE j.ctid = held.place
+  RETURNING held.n, held.worker, j;
+END $$;
+
 -- p_retry_in: when to try again; NULL = never, dead at once. Dead as well when the attempts are used up.
 CREATE FUNCTION bugle.fail(
   p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[],
   p_retry_in interval[], p_code text[], p_message text[]
 ) RETURNS TABLE (id bigint, state text) LANGUAGE plpgsql
 SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+DECLARE
+  this_moment timestamptz := clock_timestamp();   -- once: the wait begins when the attempt failed, not a while before
 BEGIN
   RETURN QUERY
   WITH gone AS (
-    DELETE FROM bugle.job j USING (
-      SELECT k.place, u.token, u.retry_in, u.code, u.message
-      FROM unnest(p_lane, p_x, p_id, p_token, p_retry_in, p_code, p_message) AS u (lane, x, id, token, retry_in, code, message)
-      CROSS JOIN LATERAL (
-        SELECT h.ctid AS place FROM bugle.job h
-        WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0
-      ) k
-      WHERE EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
-    ) held
-    WHERE j.ctid = held.place
-    RETURNING j.*, held.token, held.retry_in, held.code, held.message,
-      (held.retry_in IS NULL OR j.attempt + 1 >= j.max_attempts) AS out_of_attempts
+    SELECT (t.job).*, t.worker, p_retry_in[t.n] AS retry_in, p_code[t.n] AS code, p_message[t.n] AS message,
+      (p_retry_in[t.n] IS NULL OR (t.job).attempt + 1 >= (t.job).max_attempts) AS out_of_attempts
+    FROM bugle.take_held(p_queue, p_lane, p_x, p_id, p_token) t
   ), noted AS (
-    INSERT INTO bugle.failure (queue, id, attempt, worker, code, message)
-    SELECT g.queue, g.id, g.attempt + 1, (SELECT l.worker FROM bugle.lease l WHERE l.token = g.token LIMIT 1), g.code, g.message FROM gone g
+    INSERT INTO bugle.failure (failed_at, queue, id, attempt, worker, code, message)
+    SELECT this_moment, g.queue, g.id, g.attempt + 1, g.worker, g.code, g.message FROM gone g
   ), buried AS (
     INSERT INTO bugle.dead (id, queue, lane, attempt, max_attempts, enqueued_at, kind, key, extra, payload, worker, code, message)
-    SELECT g.id, g.queue, g.lane, g.attempt + 1, g.max_attempts, g.enqueued_at, g.kind, g.key, g.extra, g.payload,
-      (SELECT l.worker FROM bugle.lease l WHERE l.token = g.token LIMIT 1), g.code, g.message
+    SELECT g.id, g.queue, g.lane, g.attempt + 1, g.max_attempts, g.enqueued_at, g.kind, g.key, g.extra, g.payload, g.worker, g.code, g.message
     FROM gone g WHERE g.out_of_attempts
   ), again AS (
     INSERT INTO bugle.due (queue, lane, attempt, due_at, id, enqueued_at, max_attempts, kind, key, extra, payload)
-    SELECT g.queue, g.lane, g.attempt + 1, clock_timestamp() + g.retry_in, g.id, g.enqueued_at, g.max_attempts, g.kind, g.key, g.extra, g.payload
+    SELECT g.queue, g.lane, g.attempt + 1, this_moment + g.retry_in, g.id, g.enqueued_at, g.max_attempts, g.kind, g.key, g.extra, g.payload
     FROM gone g WHERE NOT g.out_of_attempts
   ), closed AS (
     DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
@@ -168,17 +179,7 @@ SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET
 BEGIN
   RETURN QUERY
   WITH gone AS (
-    DELETE FROM bugle.job j USING (
-      SELECT k.place
-      FROM unnest(p_lane, p_x, p_id, p_token) AS u (lane, x, id, token)
-      CROSS JOIN LATERAL (
-        SELECT h.ctid AS place FROM bugle.job h
-        WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0
-      ) k
-      WHERE EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
-    ) held
-    WHERE j.ctid = held.place
-    RETURNING j.*
+    SELECT (t.job).* FROM bugle.take_held(p_queue, p_lane, p_x, p_id, p_token) t
   ), again AS (
     INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload)
     SELECT g.queue, g.lane, g.attempt, g.id, g.enqueued_at, g.due_at, g.max_attempts, g.kind, g.key, g.extra, g.payload FROM gone g
@@ -201,17 +202,7 @@ SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET
 BEGIN
   RETURN QUERY
   WITH gone AS (
-    DELETE FROM bugle.job j USING (
-      SELECT k.place, u.delay
-      FROM unnest(p_lane, p_x, p_id, p_token, p_delay) AS u (lane, x, id, token, delay)
-      CROSS JOIN LATERAL (
-        SELECT h.ctid AS place FROM bugle.job h
-        WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0
-      ) k
-      WHERE EXISTS (SELECT FROM bugle.lease l WHERE l.token = u.token)
-    ) held
-    WHERE j.ctid = held.place
-    RETURNING j.*, held.delay
+    SELECT (t.job).*, p_delay[t.n] AS delay FROM bugle.take_held(p_queue, p_lane, p_x, p_id, p_token) t
   ), again AS (
     INSERT INTO bugle.due (queue, lane, attempt, due_at, id, enqueued_at, max_attempts, kind, key, extra, payload)
     SELECT g.queue, g.lane, g.attempt, clock_timestamp() + g.delay, g.id, g.enqueued_at, g.max_attempts, g.kind, g.key, g.extra, g.payload FROM gone g

@@ -47,6 +47,7 @@ DECLARE
   number int := bugle.existing_queue(p_queue, p_namespace);
   c bugle.cursor;
 BEGIN
+  PERFORM bugle.check_holds(number, 'jobs');
   PERFORM bugle.check_read_committed(CASE WHEN p_paused THEN 'pause' ELSE 'resume' END);
   BEGIN
     PERFORM pg_advisory_xact_lock(bugle.claim_class(), number);
@@ -94,7 +95,7 @@ END $$;
 CREATE FUNCTION bugle.cancel(p_id bigint, p_namespace text DEFAULT 'default') RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-  queues int[] := ARRAY(SELECT q.id FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace);
+  queues int[] := ARRAY(SELECT q.id FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace AND q.holds = 'jobs');
   place record;
   j record;
   c bugle.cursor;
@@ -140,7 +141,7 @@ END $$;
 CREATE FUNCTION bugle.retry(p_id bigint, p_namespace text DEFAULT 'default') RETURNS text LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-  queues int[] := ARRAY(SELECT q.id FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace);
+  queues int[] := ARRAY(SELECT q.id FROM bugle.queue q JOIN bugle.namespace n ON n.id = q.namespace WHERE n.name = p_namespace AND q.holds = 'jobs');
   number int;
   was text;
 BEGIN

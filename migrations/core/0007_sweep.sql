@@ -70,7 +70,7 @@ BEGIN
   RETURN dropped;
 END $$;
 
--- Keeps the small tables small: old cursor rows, the tally, keys whose window is over. Returns how many rows were removed.
+-- Keeps the small tables small: old cursor rows, the tally, keys whose window is over, what was begun long ago. Returns how many rows were removed.
 CREATE FUNCTION bugle.trim(p_now timestamptz DEFAULT now()) RETURNS bigint LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -93,6 +93,10 @@ BEGIN
     removed := removed + k;
     EXIT WHEN k < 10000;
   END LOOP;
+  -- A worker's other leases may end a lease later than the one of what it had begun.
+  DELETE FROM bugle.begun b WHERE b.begun_at < p_now - interval '2 days' AND NOT EXISTS (SELECT FROM bugle.lease l WHERE l.token = b.token);
+  GET DIAGNOSTICS k = ROW_COUNT;
+  removed := removed + k;
   IF (SELECT count(*) FROM (SELECT FROM bugle.tally LIMIT 1000) s) = 1000 THEN   -- an idle system is left alone
     WITH d AS (DELETE FROM bugle.tally RETURNING *)
     INSERT INTO bugle.tally (queue, move, n) SELECT queue, move, sum(n) FROM d GROUP BY queue, move;
@@ -124,6 +128,7 @@ BEGIN
     total := total + again;
   END LOOP;
   PERFORM bugle.forget_ended();
+  PERFORM bugle.rebase_messages();
   UPDATE bugle.meta SET system_identifier = (SELECT system_identifier FROM pg_control_system());
   RETURN total;
 END $$;

@@ -88,7 +88,7 @@ BEGIN
   END IF;
   RETURN QUERY
   SELECT NULL::int, NULL::text, NULL::text, NULL::boolean,
-    a.id, coalesce(h.state, 'dead'), coalesce(h.attempt, d.attempt, f.attempt, 0::smallint), coalesce(h.finished_at, d.died_at, f.failed_at, clock_timestamp()), coalesce(h.worker, d.worker, f.worker), h.result, coalesce(d.code, f.code), coalesce(d.message, f.message)
+    a.id, coalesce(h.state, r.state, 'dead'), coalesce(h.attempt, d.attempt, f.attempt, 0::smallint), coalesce(h.finished_at, r.ended_at, d.died_at, f.failed_at, clock_timestamp()), coalesce(h.worker, d.worker, f.worker), h.result, coalesce(d.code, f.code), coalesce(d.message, f.message)
   FROM (
     SELECT u.id, NULL AS state FROM unnest(asked) AS u (id)
     UNION
@@ -98,14 +98,15 @@ BEGIN
     SELECT * FROM bugle.history k WHERE k.id = a.id LIMIT 1
   ) h ON true
   LEFT JOIN bugle.dead d ON d.id = a.id
+  LEFT JOIN bugle.run r ON r.id = a.id AND r.ended_at IS NOT NULL   -- the run of a workflow (0021)
   LEFT JOIN LATERAL (
     SELECT * FROM bugle.failure k
-    WHERE k.id = a.id AND h.id IS NULL AND d.id IS NULL AND a.state = 'dead'   -- made ready again since
+    WHERE k.id = a.id AND h.id IS NULL AND d.id IS NULL AND r.id IS NULL AND a.state = 'dead'   -- made ready again since
     ORDER BY k.failed_at DESC LIMIT 1
   ) f ON true
-  WHERE h.id IS NOT NULL OR d.id IS NOT NULL OR a.state = 'dead';
+  WHERE h.id IS NOT NULL OR d.id IS NOT NULL OR r.id IS NOT NULL OR a.state = 'dead';
   RETURN QUERY
-  SELECT q.id, current::text, q.name::text, q.history, NULL::bigint, NULL::text, NULL::smallint, NULL::timestamptz, NULL::text, NULL::jsonb, NULL::text, NULL::text
+  SELECT q.id, current::text, q.name::text, q.history OR q.holds = 'steps', NULL::bigint, NULL::text, NULL::smallint, NULL::timestamptz, NULL::text, NULL::jsonb, NULL::text, NULL::text
   FROM bugle.queue q
   WHERE q.id = ANY (p_queue);
 END $$;

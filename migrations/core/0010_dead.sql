@@ -26,63 +26,37 @@ BEGIN
   JOIN bugle.queue q ON q.id = d.queue;
 END $$;
 
--- The first half of every step that changes something: reads it, and locks those that match and that nobody else has in hand.
-CREATE FUNCTION bugle.lock_dead(
-  p_namespace text, p_queue text, p_kind text, p_code text, p_older interval, p_after bigint, p_most int,
-  OUT read int, OUT last bigint, OUT locked bigint[]
-) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
-DECLARE
-  matching bigint[];
-BEGIN
-  SELECT count(*), max(m.id), coalesce(array_agg(m.id) FILTER (WHERE m.matches), '{}') INTO read, last, matching
-  FROM bugle.match_dead(p_namespace, p_queue, p_kind, p_code, p_older, p_after, p_most) m;
-  locked := ARRAY(SELECT d.id FROM bugle.dead d WHERE d.id = ANY (matching) FOR UPDATE SKIP LOCKED);
-END $$;
-
--- Makes the dead jobs of a step ready, with all their attempts anew.
-CREATE FUNCTION bugle.redrive_dead(
-  p_namespace text, p_queue text, p_kind text, p_code text, p_older interval, p_after bigint, p_most int,
-  OUT read int, OUT changed int, OUT last bigint
-) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_bitmapscan = off AS $$
-DECLARE
-  taken bigint[];
-  queues int[];
-BEGIN
-  SELECT l.read, l.last, l.locked INTO read, last, taken
-  FROM bugle.lock_dead(p_namespace, p_queue, p_kind, p_code, p_older, p_after, p_most) l;
-  WITH gone AS (
-    DELETE FROM bugle.dead d WHERE d.id = ANY (taken) RETURNING d.*
-  ), written AS (
-    INSERT INTO bugle.job (queue, lane, id, enqueued_at, max_attempts, kind, key, extra, payload)
-    SELECT queue, lane, id, enqueued_at, max_attempts, kind, key, extra, payload FROM gone ORDER BY id
-  ), counted AS (
-    INSERT INTO bugle.tally (queue, move, n) SELECT queue, 14, count(*) FROM gone GROUP BY queue
-  )
-  SELECT count(*), coalesce(array_agg(DISTINCT queue), '{}') INTO changed, queues FROM gone;
-  PERFORM bugle.check_bell(q) FROM unnest(queues) AS q;   -- once a queue, however many jobs
-END $$;
-
 -- A purge is the only move to no state: the job is gone.
 ALTER TABLE bugle.move ALTER COLUMN to_state DROP NOT NULL;
 INSERT INTO bugle.move (id, cause, from_state, to_state) VALUES (16, 'purge', 'dead', NULL);
 
--- Deletes the dead jobs of a step for good. Their failed attempts age like all others, and their keys last to the end of their window.
-CREATE FUNCTION bugle.purge_dead(
-  p_namespace text, p_queue text, p_kind text, p_code text, p_older interval, p_after bigint, p_most int,
+-- A step that changes those that match and that nobody else has in hand. p_do 'redrive': they are ready, with all their attempts anew.
+-- 'purge': they are deleted for good; their failed attempts age like all others, and their keys last to the end of their window.
+CREATE FUNCTION bugle.change_dead(
+  p_do text, p_namespace text, p_queue text, p_kind text, p_code text, p_older interval, p_after bigint, p_most int,
   OUT read int, OUT changed int, OUT last bigint
 ) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
-  taken bigint[];
+  matching bigint[];
+  queues int[];
 BEGIN
-  SELECT l.read, l.last, l.locked INTO read, last, taken
-  FROM bugle.lock_dead(p_namespace, p_queue, p_kind, p_code, p_older, p_after, p_most) l;
+  IF p_do IS NULL OR p_do NOT IN ('redrive', 'purge') THEN
+    RAISE EXCEPTION 'dead jobs cannot be changed by "%"', coalesce(left(p_do, 80), 'NULL')
+      USING ERRCODE = 'invalid_parameter_value', HINT = 'Use redrive or purge.';
+  END IF;
+  SELECT count(*), max(m.id), coalesce(array_agg(m.id) FILTER (WHERE m.matches), '{}') INTO read, last, matching
+  FROM bugle.match_dead(p_namespace, p_queue, p_kind, p_code, p_older, p_after, p_most) m;
   WITH gone AS (
-    DELETE FROM bugle.dead d WHERE d.id = ANY (taken) RETURNING d.queue
+    DELETE FROM bugle.dead d
+    WHERE d.id = ANY (ARRAY(SELECT k.id FROM bugle.dead k WHERE k.id = ANY (matching) FOR UPDATE SKIP LOCKED))
+    RETURNING d.*
+  ), written AS (
+    INSERT INTO bugle.job (queue, lane, id, enqueued_at, max_attempts, kind, key, extra, payload)
+    SELECT queue, lane, id, enqueued_at, max_attempts, kind, key, extra, payload FROM gone WHERE p_do = 'redrive' ORDER BY id
   ), counted AS (
-    INSERT INTO bugle.tally (queue, move, n) SELECT queue, 16, count(*) FROM gone GROUP BY queue
+    INSERT INTO bugle.tally (queue, move, n) SELECT queue, CASE p_do WHEN 'redrive' THEN 14 ELSE 16 END, count(*) FROM gone GROUP BY queue
   )
-  SELECT count(*) INTO changed FROM gone;
+  SELECT count(*), coalesce(array_agg(DISTINCT queue) FILTER (WHERE p_do = 'redrive'), '{}') INTO changed, queues FROM gone;
+  PERFORM bugle.check_bell(q) FROM unnest(queues) AS q;   -- once a queue, however many jobs
 END $$;

@@ -1,7 +1,8 @@
 //! What may be typed.
 
 use crate::commands::{
-    bench, completions, config, dead, demo, doctor, enqueue, job, migrate, namespace, queue, wake, work,
+    ack, bench, completions, config, dead, demo, dlq, doctor, durable, enqueue, group, job, key, migrate,
+    namespace, pop, push, queue, serve, tail, wake, work,
 };
 use crate::output::Output;
 use bugle::name::{NamespaceName, SchemaName};
@@ -13,15 +14,19 @@ Examples:
   bugle demo                                            see it work: a live view, workers that you may kill
   bugle enqueue mail send_receipt '{\"order\": 42}'       write a job, print its id
   bugle work --queue mail --exec ./send-receipt         run a command for each job
+  bugle serve                                           messages over HTTP, from any language
   bugle job wait 42 --timeout 30s                       until it has ended, and what came of it
   bugle job why 42                                      what does it wait for?
   bugle dead ls                                         what went wrong?
+  bugle durable ls                                      orchestrations of the duroxide provider
+  bugle push orders '{\"order\": 42}'                      write a message, print its id
+  bugle pop orders --group mailer --wait 30s            lease it to a group, waiting for it
   bugle doctor                                          is the database fit for it?
 
 Where the data is:
   With --database-url (or BUGLE_DATABASE_URL, or DATABASE_URL) in that PostgreSQL. Without one, in a private PostgreSQL
-  that Bugle runs in --data-dir. Several commands may use one data folder at once: one runs the server (demo or work,
-  when there is one) and the others join it. The server stops with the command that runs it.
+  that Bugle runs in --data-dir. Several commands may use one data folder at once: one runs the server (demo, work
+  or serve, when there is one) and the others join it. The server stops with the command that runs it.
 
 Exit codes:
   0 done   1 the request is wrong   2 the database or machine could not do it   3 not allowed   4 nothing to do
@@ -100,15 +105,28 @@ pub(crate) enum Command {
     Demo(demo::Args),
     Enqueue(enqueue::Args),
     Work(work::Args),
+    Serve(serve::Args),
     /// Look at jobs, ask why they wait, try them again or cancel them
     #[command(subcommand)]
     Job(job::Command),
-    /// Look at queues, pause and resume them, and set how their waiters are woken
+    Push(push::Args),
+    Pop(pop::Args),
+    Ack(ack::Args),
+    Tail(tail::Args),
+    /// Look at consumer groups of messages, move them, delete them
+    #[command(subcommand)]
+    Group(group::Command),
+    /// Look at dead letters: messages that are dead for a group; put them back, or delete them
+    #[command(subcommand)]
+    Dlq(dlq::Command),
+    /// Look at queues, make and empty those of messages, pause and resume, and set how their waiters are woken
     #[command(subcommand)]
     Queue(queue::Command),
     /// Look at jobs that are out of attempts; make many of them ready again, or delete them
     #[command(subcommand)]
     Dead(dead::Command),
+    /// Look at orchestrations, cancel them, send them events, delete those that have ended
+    Durable(durable::Args),
     /// See who sleeps, who is rung for, and what becomes due next
     #[command(subcommand)]
     Wake(wake::Command),
@@ -118,6 +136,9 @@ pub(crate) enum Command {
     /// Make and list namespaces
     #[command(subcommand)]
     Namespace(namespace::Command),
+    /// Make, list and revoke API keys for those who come over the network
+    #[command(subcommand)]
+    Key(key::Command),
     /// Bring the schema up to date, or see what that would do
     #[command(subcommand)]
     Migrate(migrate::Command),

@@ -48,6 +48,11 @@ impl Failure {
         }
     }
 
+    /// Was it the database, or this machine, that could not do it?
+    pub(crate) fn is_of_the_server(&self) -> bool {
+        self.exit == Exit::Server
+    }
+
     /// The same failure, with what had been done before it.
     pub(crate) fn after(mut self, done: &str) -> Self {
         self.sentence = format!("{} ({done})", self.sentence);
@@ -101,6 +106,7 @@ fn of_code(code: &str) -> Exit {
     match code.get(..2).unwrap_or_default() {
         "28" => Exit::Auth,                      // not let in
         _ if code == "42501" => Exit::Auth,      // not let do it
+        _ if code == "BGL04" => Exit::User,      // the wrong verb for what the queue holds
         "22" | "23" | "54" | "3D" => Exit::User, // values, constraints, limits, no such database
         _ => Exit::Server,
     }

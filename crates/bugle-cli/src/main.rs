@@ -9,12 +9,13 @@ mod exit;
 mod failure;
 mod interrupt;
 mod output;
+mod payloads;
 mod place;
 mod retry;
-mod span;
 mod view;
 
 use args::{Cli, Format};
+use bugle::span;
 use clap::Parser as _;
 use exit::Exit;
 use failure::Failure;

@@ -21,8 +21,8 @@ const POOL_PATIENCE: Duration = Duration::from_secs(2);
 /// A server that is stopping takes at most about this long.
 const OWNER_END_PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often a guest looks whether the server is still there.
-const OWNER_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often a guest looks whether the server is still there, and who only waits whether he is in somebody's way.
+const OWNER_LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// A database that can be reached.
 pub(crate) struct Place {
@@ -172,6 +172,25 @@ impl Place {
             return failure;
         }
         tokio::time::timeout(OWNER_END_PATIENCE, self.is_gone()).await.unwrap_or(failure)
+    }
+
+    /// Returns when whoever only waits shall close the place and open it again: a command that stays wants to run the private server, or
+    /// the one that ran it has ended. Never for any other database.
+    pub(crate) async fn is_to_be_left(&self) -> Result<(), Failure> {
+        let Some(embedded) = &self.embedded else { return std::future::pending().await };
+        while !embedded.is_to_be_left()? {
+            tokio::time::sleep(OWNER_LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Is that the reason behind a failure? As in [`Place::reason`], a guest cannot know at once.
+    pub(crate) async fn is_left_with(&self, failure: &Failure) -> bool {
+        if !failure.is_of_the_server() || !matches!(self.embedded, Some(Embedded::Guest(_))) {
+            return false;
+        }
+        let left = tokio::time::timeout(OWNER_END_PATIENCE, self.is_to_be_left()).await;
+        left.is_ok_and(|left| left.is_ok())
     }
 
     /// Ends the connections, and the private server if this process started it.

@@ -4,7 +4,7 @@ use crate::span;
 use bugle::jobs::Backoff;
 use std::time::Duration;
 
-/// What a rule of a worker looks like.
+/// What a rule looks like.
 const GRAMMAR: &str = "write exponential:BASE..MAX, such as exponential:1s..15m,jitter=0.2; or table:WAIT,WAIT,..., such as table:0s,30s,5m; or never";
 
 /// Most waits of a table, as many as a job's own may have.
@@ -12,6 +12,17 @@ const WAITS_MAX: usize = 100;
 
 /// Reads the rule by which a worker tries failed jobs again.
 pub(crate) fn parse(text: &str) -> Result<Backoff, String> {
+    match parse_own(text)? {
+        Backoff::Table(waits) if waits.first().is_some_and(|first| !first.is_zero()) => Err(format!(
+            "the table begins with {:?}, the wait before the first attempt, which only an enqueue can set; begin with 0s, and use bugle enqueue --retry or --delay",
+            waits[0]
+        )),
+        rule => Ok(rule),
+    }
+}
+
+/// Reads the rule of a job's own.
+pub(crate) fn parse_own(text: &str) -> Result<Backoff, String> {
     match text.split_once(':') {
         Some(("exponential", rest)) => exponential(rest),
         Some(("table", rest)) => table(rest),
@@ -51,15 +62,10 @@ fn jitter(text: &str) -> Result<f64, String> {
 /// The wait before each attempt.
 fn table(text: &str) -> Result<Backoff, String> {
     let waits = text.split(',').map(span::parse).collect::<Result<Vec<_>, _>>()?;
-    match waits.first() {
-        _ if waits.len() > WAITS_MAX => {
-            Err(format!("the table has {} waits; use at most {WAITS_MAX}", waits.len()))
-        }
-        Some(first) if !first.is_zero() => Err(format!(
-            "the table begins with {first:?}, the wait before the first attempt, which only an enqueue can set; begin with 0s, and use bugle enqueue --delay"
-        )),
-        _ => Ok(Backoff::table(waits)),
+    if waits.len() > WAITS_MAX {
+        return Err(format!("the table has {} waits; use at most {WAITS_MAX}", waits.len()));
     }
+    Ok(Backoff::table(waits))
 }
 
 #[cfg(test)]
@@ -77,6 +83,7 @@ mod tests {
         let waits = [0, 30, 300].map(Duration::from_secs);
         assert_eq!(parse("table:0s,30s,5m"), Ok(Backoff::table(waits)));
         assert_eq!(parse("never"), Ok(Backoff::table([Duration::ZERO])));
+        assert_eq!(parse_own("table:30s,5m"), Ok(Backoff::table([30, 300].map(Duration::from_secs))));
     }
 
     #[test]

@@ -5,3 +5,6 @@ pub mod history;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod proxy;
+mod wait;
+
+pub use wait::{SOON, until};

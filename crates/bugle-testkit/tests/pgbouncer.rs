@@ -24,6 +24,14 @@ async fn pool(pooler: &PgBouncer) -> PgPool {
     PgPoolOptions::new().max_connections(8).connect(pooler.url()).await.unwrap()
 }
 
+/// A Bugle through the pooler, migrated on a session of its own, as docs/operations.md tells users to.
+async fn through(db: &TestDb, pooler: &PgBouncer) -> Bugle {
+    db.bugle().await.unwrap();
+    let schema = db.schema_name().unwrap();
+    let options = bugle::Options { schema, migrate: Policy::Verify, ..bugle::Options::default() };
+    Bugle::new(pool(pooler).await, options).await.unwrap()
+}
+
 async fn backend(on: &mut PgConnection) -> i32 {
     sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(on).await.unwrap()
 }
@@ -98,14 +106,7 @@ async fn the_pool_that_bugle_makes_connects_through_it() {
 #[tokio::test]
 async fn a_worker_does_its_jobs_through_it() {
     let (db, pooler) = place(3).await;
-    // Migrated on a session of its own, as docs/operations.md tells users to.
-    db.bugle().await.unwrap();
-    let options = bugle::Options {
-        schema: db.schema_name().unwrap(),
-        migrate: Policy::Verify,
-        ..bugle::Options::default()
-    };
-    let bugle = Bugle::new(pool(&pooler).await, options).await.unwrap();
+    let bugle = through(&db, &pooler).await;
     let stop = CancellationToken::new();
     let worker = bugle.worker("q").lease(Duration::from_millis(300)).handle_any(async |_, _: Ctx| {
         tokio::time::sleep(Duration::from_millis(rand::random_range(0..50))).await;
@@ -140,13 +141,7 @@ async fn a_worker_does_its_jobs_through_it() {
 #[tokio::test]
 async fn a_node_that_cannot_listen_through_it_leaves_no_setting_behind() {
     let (db, pooler) = place(2).await;
-    db.bugle().await.unwrap();
-    let options = bugle::Options {
-        schema: db.schema_name().unwrap(),
-        migrate: Policy::Verify,
-        ..bugle::Options::default()
-    };
-    let bugle = Bugle::new(pool(&pooler).await, options).await.unwrap();
+    let bugle = through(&db, &pooler).await;
     let queue = bugle.queue("q").await.unwrap();
     let waiting = queue.claim_within("w", 1, Duration::from_mins(1), Duration::from_secs(30));
     let gives_up = async {

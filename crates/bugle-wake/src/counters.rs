@@ -16,14 +16,10 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Name, value and meaning of each.
+            /// Name, value and meaning of each, looks by what caused them ([`Counters::looks_by`]) left out.
             #[must_use]
-            pub fn table(&self) -> Vec<(String, u64, &'static str)> {
-                let mut rows = vec![$((stringify!($name).to_owned(), self.$name.get(), concat!($($doc),+))),*];
-                for why in Why::ALL {
-                    rows.push((format!("looks_by_{}", why.as_str()), self.looks_by(why), why.meaning()));
-                }
-                rows
+            pub fn named(&self) -> Vec<(&'static str, u64, &'static str)> {
+                vec![$((stringify!($name), self.$name.get(), concat!($($doc),+).trim_ascii_start())),*]
             }
         }
     };
@@ -81,6 +77,15 @@ counters! {
 }
 
 impl Counters {
+    /// Name, value and meaning of each.
+    #[must_use]
+    pub fn table(&self) -> Vec<(String, u64, &'static str)> {
+        let named = self.named().into_iter().map(|(name, value, meaning)| (name.to_owned(), value, meaning));
+        let causes =
+            Why::ALL.map(|why| (format!("looks_by_{}", why.as_str()), self.looks_by(why), why.meaning()));
+        named.chain(causes).collect()
+    }
+
     /// Looks that this caused.
     #[must_use]
     pub fn looks_by(&self, why: Why) -> u64 {
@@ -126,8 +131,10 @@ macro_rules! causes {
                 match self { $(Self::$name => $text,)* }
             }
 
-            fn meaning(self) -> &'static str {
-                match self { $(Self::$name => concat!($($doc),+),)* }
+            /// What it means.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),+).trim_ascii_start(),)* }
             }
         }
     };
@@ -167,21 +174,76 @@ causes! {
 /// Times, counted in powers of two of a microsecond.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    buckets: [Count; 32],
+    buckets: [Count; LENGTHS],
+    micros: Count,
 }
+
+/// How many lengths are told apart.
+const LENGTHS: usize = 32;
 
 impl Histogram {
     /// Counts a time.
     pub fn note(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let bucket = usize::try_from(micros.checked_ilog2().map_or(0, |log| log + 1)).unwrap_or(31);
-        self.buckets[bucket.min(31)].one();
+        let bucket = usize::try_from(micros.checked_ilog2().map_or(0, |log| log + 1)).unwrap_or(LENGTHS);
+        self.buckets[bucket.min(LENGTHS - 1)].one();
+        self.micros.add(micros);
     }
 
     /// Upper bound of each bucket and how many fell into it; empty ones are left out.
     #[must_use]
     pub fn table(&self) -> Vec<(Duration, u64)> {
-        let bound = |i: usize| Duration::from_micros(1 << i);
         self.buckets.iter().enumerate().map(|(i, n)| (bound(i), n.get())).filter(|(_, n)| *n > 0).collect()
+    }
+
+    /// Everything at this moment, as most systems of metrics want it.
+    #[must_use]
+    pub fn read(&self) -> Distribution {
+        let (mut at_most, mut count) = (Vec::with_capacity(LENGTHS), 0);
+        for (i, n) in self.buckets.iter().enumerate() {
+            count += n.get();
+            at_most.push((bound(i), count));
+        }
+        at_most.pop(); // whatever is longer is in there as well
+        Distribution { at_most, count, sum: Duration::from_micros(self.micros.get()) }
+    }
+}
+
+fn bound(bucket: usize) -> Duration {
+    Duration::from_micros(1 << bucket)
+}
+
+/// Times that were counted, up to a moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Distribution {
+    /// How many took at most so long, by length; longer ones are in `count` alone.
+    pub at_most: Vec<(Duration, u64)>,
+    /// How many there are.
+    pub count: u64,
+    /// All of them together.
+    pub sum: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_counted_up_to_each_length_and_in_all() {
+        let histogram = Histogram::default();
+        for time in
+            [Duration::ZERO, Duration::from_micros(3), Duration::from_micros(4), Duration::from_hours(2)]
+        {
+            histogram.note(time);
+        }
+        let times = histogram.read();
+        let at_most =
+            |micros| times.at_most.iter().find(|(bound, _)| bound.as_micros() == micros).map(|(_, n)| *n);
+        assert_eq!(
+            [at_most(1), at_most(2), at_most(4), at_most(8), at_most(1 << 30)],
+            [1, 1, 2, 3, 3].map(Some)
+        );
+        assert_eq!((at_most(1 << 31), times.count), (None, 4));
+        assert_eq!(times.sum, Duration::from_hours(2) + Duration::from_micros(7));
     }
 }

@@ -35,7 +35,7 @@ mod supervise;
 mod sync;
 
 pub use alert::Policy;
-pub use counters::{Count, Counters, Histogram, Why};
+pub use counters::{Count, Counters, Distribution, Histogram, Why};
 pub use intention::Intention;
 pub use mode::{Mode, UnknownMode};
 pub use node::{Node, Place, Status};

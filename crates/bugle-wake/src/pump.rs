@@ -9,6 +9,7 @@ use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
 /// One kind of work: how to look for it, and how to give it back.
@@ -129,10 +130,24 @@ pub(crate) async fn run<S: Source>(
                 }
                 Done::HandBack => {}
             },
-            () = changed => {}
+            // Those who were served together come back together: whoever is about to register gets in, too.
+            () = changed => give_way().await,
             () = time => {}
         }
     }
+}
+
+/// Lets those run that could run already.
+async fn give_way() {
+    let mut gave_way = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut gave_way, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 fn settle<S: Source>(

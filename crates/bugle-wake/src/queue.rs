@@ -23,6 +23,11 @@ pub(crate) struct Flag {
 }
 
 impl Flag {
+    /// Does it say that somebody has written something?
+    pub(crate) fn announces(&self) -> bool {
+        matches!(self.why, Why::Ring | Why::Local)
+    }
+
     /// Is it a ring of which nobody has been told that it was not answered in time?
     pub(crate) fn is_untold_ring(&self) -> bool {
         self.why == Why::Ring && !self.told
@@ -49,6 +54,8 @@ pub(crate) struct Queue<W, I> {
     pub(crate) timer: Option<Flag>,
     /// A look of it is under way.
     pub(crate) looking: bool,
+    /// The last look said that nothing is there for anybody, and nothing has been heard since.
+    pub(crate) dry: bool,
     /// Looks in a row that failed, perhaps because of it: until one succeeds it is looked at alone, so that it fails nobody else's.
     pub(crate) failed_looks: u32,
     /// After a look that failed: not before.
@@ -68,6 +75,7 @@ impl<W, I> Queue<W, I> {
             flag: None,
             timer: None,
             looking: false,
+            dry: false,
             failed_looks: 0,
             paused_until: None,
             setting,
@@ -100,6 +108,7 @@ impl<W, I> Queue<W, I> {
             Why::Seated => why == Why::Heartbeat,
             _ => false,
         };
+        self.dry = false;
         if self.flag.is_none_or(gives_way) {
             self.flag = Some(Flag { why, at: now, told: false });
         }
@@ -129,6 +138,7 @@ impl<W, I> Queue<W, I> {
         let due = self.timer.take_if(|timer| timer.at <= now);
         let reason = self.flag.take().or(due.map(|due| Flag { at: now, ..due }))?;
         self.timer = None; // the look will say anew when to look again
+        self.dry = false; // and this as well
         self.shadow.begin(now);
         Some(reason)
     }

@@ -100,9 +100,11 @@ impl<W, I> Registry<W, I> {
             warn_of(number, setting.mode);
             Queue::new(setting)
         });
+        // Others wait here in vain, and what they wait for will be announced to them: he hears of it with them.
+        let joins = queue.dry && queue.has_demand() && queue.setting.mode.is_rung();
         queue.entries.push_back(Entry { id, want, most, once, ready: VecDeque::new(), waker: None });
-        if most > 0 {
-            queue.wake(Why::Intention, now); // rule 2: a new intention always causes a look
+        if most > 0 && !joins {
+            queue.wake(Why::Intention, now); // rule 2: otherwise a new intention always causes a look
         }
         self.recount(number, queue, now);
         drop(inner);
@@ -291,6 +293,9 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
     fn wake_all(&self, why: Why, now: Instant) {
         let mut inner = self.inner.lock();
         for queue in inner.queues.values_mut() {
+            if why == Why::Connected {
+                queue.paused_until = None; // the server answers: whoever looked while it did not need not wait for longer
+            }
             queue.stir(why, now);
         }
         drop(inner);

@@ -32,11 +32,14 @@ pub struct Answer<I> {
     /// How soon there will be something to look for, by the database's clock: work that becomes due, a lease that ends, rows that somebody
     /// else has locked. Zero: at once.
     pub again: Option<Duration>,
+    /// Nothing is there any more for anybody, whatever he wants, and `again` says when there will be. Whoever joins those who wait in vain
+    /// then needs no look of his own.
+    pub dry: bool,
 }
 
 impl<I> Default for Answer<I> {
     fn default() -> Self {
-        Self { item: None, taken: 0, full: false, again: None }
+        Self { item: None, taken: 0, full: false, again: None, dry: false }
     }
 }
 
@@ -101,9 +104,10 @@ impl<W: Clone, I> Registry<W, I> {
         let mut answers = round.asks.iter().zip(answers).peekable();
         let mut found_any = false;
         for (number, reason) in round.reasons {
-            let (mut found, mut full, mut again) = (false, true, None::<Duration>);
+            let (mut found, mut full, mut dry, mut again) = (false, true, true, None::<Duration>);
             while let Some(((_, id), answer)) = answers.next_if(|((n, _), _)| *n == number) {
                 full &= answer.full;
+                dry &= answer.dry;
                 again = [again, answer.again].into_iter().flatten().min();
                 if let Some(item) = answer.item {
                     found = true;
@@ -111,7 +115,7 @@ impl<W: Clone, I> Registry<W, I> {
                 }
             }
             found_any |= found;
-            self.after_look(&mut inner, number, reason, Outcome { found, full, again }, now);
+            self.after_look(&mut inner, number, reason, Outcome { found, full, dry, again }, now);
         }
         if !found_any {
             self.counters.empty_looks.one();
@@ -152,7 +156,8 @@ impl<W: Clone, I> Registry<W, I> {
             queue.empty_looks = 0;
             match reason.why {
                 Why::Ring => self.counters.wake_latency.note(now.duration_since(reason.at)),
-                Why::Heartbeat => {
+                // What was announced while the look was under way may be what it found.
+                Why::Heartbeat if !queue.flag.is_some_and(|flag| flag.announces()) => {
                     inner.suspects.insert(number, Suspect { until: now + RING_WITHIN, shadow: false });
                 }
                 Why::Poll if queue.setting.mode == Mode::Shadow && queue.shadow.is_surprised(now) => {
@@ -180,6 +185,8 @@ impl<W: Clone, I> Registry<W, I> {
             queue.wake(Why::More, now);
             return;
         }
+        // What was heard during the look is newer than what it says.
+        queue.dry = outcome.dry && queue.flag.is_none();
         if on_alert {
             queue.look_at(now + self.options.times.alert_interval, Why::Alert);
         }
@@ -285,5 +292,95 @@ impl<W: Clone, I> Registry<W, I> {
 struct Outcome {
     found: bool,
     full: bool,
+    dry: bool,
     again: Option<Duration>,
+}
+
+#[cfg(all(test, not(feature = "explore")))]
+#[allow(clippy::unwrap_used)] // clippy does not see that it is a test
+mod tests {
+    use super::*;
+    use crate::options::Options;
+    use crate::registry::Wake as _;
+    use crate::seats::Seats;
+    use std::sync::Arc;
+
+    const QUEUE: Number = Number(1);
+
+    /// A registry whose first waiter has been answered like this.
+    fn answered(answer: Answer<()>) -> (Registry<(), ()>, Instant) {
+        let (options, now) = (Options::default(), Instant::now());
+        let seats = Arc::new(Seats::new(options.clone()));
+        seats.listening();
+        let registry = Registry::new(options, seats, Arc::default());
+        registry.register(QUEUE, (), 9, false, now).unwrap();
+        let (round, asks) = registry.arm(now).unwrap();
+        assert_eq!(asks.len(), 1);
+        registry.hand_out(round, vec![answer], now);
+        (registry, now)
+    }
+
+    fn joins(registry: &Registry<(), ()>, now: Instant) -> bool {
+        registry.register(QUEUE, (), 1, true, now).unwrap();
+        registry.arm(now).is_none()
+    }
+
+    #[test]
+    fn whoever_joins_those_who_wait_in_vain_needs_no_look() {
+        let (registry, now) = answered(Answer { dry: true, ..Answer::default() });
+        assert!(joins(&registry, now));
+        registry.ring(QUEUE, now);
+        let (_, asks) = registry.arm(now).expect("a ring is for all of them");
+        assert_eq!(asks.len(), 2);
+    }
+
+    #[test]
+    fn he_needs_one_when_something_may_be_there_that_the_others_do_not_want() {
+        let (registry, now) = answered(Answer::default());
+        assert!(!joins(&registry, now));
+    }
+
+    #[test]
+    fn he_needs_one_when_something_was_heard_during_the_look() {
+        let (registry, now) = answered(Answer::default());
+        registry.ring(QUEUE, now);
+        let (round, _) = registry.arm(now).unwrap();
+        registry.ring(QUEUE, now);
+        registry.hand_out(round, vec![Answer { dry: true, ..Answer::default() }], now);
+        assert!(!joins(&registry, now));
+    }
+
+    #[test]
+    fn he_needs_one_when_nobody_is_left_who_would_have_been_told() {
+        let (registry, now) = answered(Answer { dry: true, taken: 9, item: Some(()), ..Answer::default() });
+        assert!(!joins(&registry, now), "the first one has got all that it wanted");
+    }
+
+    #[test]
+    fn what_a_ring_announces_during_the_heartbeats_look_is_no_missed_wake() {
+        for (rings, hits) in [(true, 0), (false, 1)] {
+            let (registry, now) = answered(Answer::default());
+            registry.wake_all(Why::Heartbeat, now);
+            let (round, _) = registry.arm(now).unwrap();
+            if rings {
+                registry.ring(QUEUE, now);
+            }
+            registry.hand_out(round, vec![Answer { item: Some(()), taken: 1, ..Answer::default() }], now);
+            registry.tick(now + 2 * RING_WITHIN);
+            assert_eq!(registry.counters.fallback_hits.get(), hits);
+        }
+    }
+
+    #[test]
+    fn a_pause_after_failed_looks_ends_when_the_listener_is_back() {
+        let (registry, now) = answered(Answer::default());
+        for _ in 0..8 {
+            registry.wake_all(Why::Connected, now);
+            let (round, _) = registry.arm(now).expect("the server answers again");
+            registry.failed(&round, now);
+            assert!(registry.arm(now).is_none(), "it pauses");
+            registry.ring(QUEUE, now);
+            assert!(registry.arm(now).is_none(), "whoever rings does not know whether looks succeed");
+        }
+    }
 }

@@ -1,8 +1,11 @@
 //! The handle that everything starts from.
 
 use crate::Error;
+use crate::broker::{self, MessageSource};
+use crate::flow;
+use crate::fuse::Fuse;
 use crate::jobs::inspect::same_cluster;
-use crate::jobs::{EndSource, Fuse, Statements};
+use crate::jobs::{Company, EndSource, Enqueues, Statements};
 use crate::name::{NamespaceName, QueueName, SchemaName};
 use crate::pg::connect;
 use crate::pg::migrate::{CORE, Policy};
@@ -40,7 +43,10 @@ struct Inner {
     statements: Arc<Statements>,
     namespace_number: i32,
     wake: OnceLock<Wake>,
-    fuse: Fuse,
+    enqueues: Fuse<Enqueues>,
+    company: Arc<Company>,
+    broker: broker::Shared,
+    flow: flow::Shared,
 }
 
 impl Bugle {
@@ -55,6 +61,8 @@ impl Bugle {
         CORE.ensure(&pool, &options.schema, options.migrate).await?;
         let statements = Arc::new(Statements::new(&options.schema));
         let namespace_number = find_namespace(&pool, &statements, &options.namespace).await?;
+        let broker = broker::Shared::new(&options.schema);
+        let flow = flow::Shared::new(&options.schema);
         let bugle = Self {
             inner: Arc::new(Inner {
                 pool,
@@ -62,7 +70,10 @@ impl Bugle {
                 statements,
                 namespace_number,
                 wake: OnceLock::new(),
-                fuse: Fuse::default(),
+                enqueues: Fuse::default(),
+                company: Arc::default(),
+                broker,
+                flow,
             }),
         };
         bugle.check_cluster().await?;
@@ -96,19 +107,39 @@ impl Bugle {
         &self.inner.statements
     }
 
-    pub(crate) fn fuse(&self) -> &Fuse {
-        &self.inner.fuse
+    pub(crate) fn enqueues(&self) -> &Fuse<Enqueues> {
+        &self.inner.enqueues
+    }
+
+    /// The jobs that run here and were lost with a worker before.
+    pub(crate) fn company(&self) -> &Arc<Company> {
+        &self.inner.company
     }
 
     /// The wake engine of this handle and its clones, started when it is first needed.
     pub(crate) fn wake(&self) -> &Wake {
         let inner = &self.inner;
-        inner.wake.get_or_init(|| Wake::start(&inner.pool, &inner.options, &inner.statements))
+        inner.wake.get_or_init(|| Wake::start(&inner.pool, &inner.options, &inner.statements, &inner.broker))
     }
 
     /// The pump for the ends of jobs, started when it is first needed.
     pub(crate) fn ends(&self) -> &Pump<EndSource> {
         self.wake().ends(&self.inner.pool, &self.inner.statements)
+    }
+
+    /// What the brokers of this handle share.
+    pub(crate) fn broker_shared(&self) -> &broker::Shared {
+        &self.inner.broker
+    }
+
+    /// What the workflows of this handle share.
+    pub(crate) fn flow_shared(&self) -> &flow::Shared {
+        &self.inner.flow
+    }
+
+    /// The pump for messages, started when somebody first waits for one.
+    pub(crate) fn messages(&self, source: &MessageSource) -> &Pump<MessageSource> {
+        self.wake().messages(source)
     }
 
     /// Stops the wake engine and closes the pool: what was claimed and not taken is handed back, and sleeping peers are told.
@@ -117,6 +148,7 @@ impl Bugle {
         if let Some(node) = self.node() {
             node.stop().await;
         }
+        self.inner.broker.close().await;
         self.pool().close().await;
     }
 
@@ -124,6 +156,13 @@ impl Bugle {
     #[must_use]
     pub fn node(&self) -> Option<&bugle_wake::Node> {
         self.inner.wake.get().map(|wake| &wake.node)
+    }
+
+    /// Changes whenever something was set that every node must know, and whenever that may have been missed: for parts that ask the database then
+    /// what it was. Starts the wake engine.
+    #[must_use]
+    pub fn control_changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.wake().node.control_changes()
     }
 
     /// This process has committed work for a queue.

@@ -18,9 +18,22 @@ pub const POINTS: &[&str] = &[
     "release.after_commit",
 ];
 
+/// Those in the path of a message.
+pub const MESSAGE_POINTS: &[&str] = &[
+    "push.before_send",
+    "push.after_commit",
+    "pop.before_send",
+    "pop.after_commit",
+    "settle.before_send",
+    "settle.after_commit",
+];
+
 /// Dies here, without any clean-up, when `BUGLE_CRASH_POINT` names this place.
 pub(crate) fn point(name: &'static str) {
-    debug_assert!(POINTS.contains(&name), "crash point {name} is not listed");
+    debug_assert!(
+        POINTS.contains(&name) || MESSAGE_POINTS.contains(&name),
+        "crash point {name} is not listed"
+    );
     #[cfg(feature = "crash-points")]
     if std::env::var("BUGLE_CRASH_POINT").is_ok_and(|wanted| wanted == name) {
         std::process::abort();

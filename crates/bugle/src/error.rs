@@ -78,6 +78,16 @@ pub enum Error {
         /// Where it was looked for.
         namespace: String,
     },
+    /// A queue of messages holds as many as it may: nothing was written.
+    #[error(
+        "queue {queue:?} is full: {messages_max} of its messages are not done by all of its groups; pop and ack some, or raise its messages_max"
+    )]
+    QueueFull {
+        /// The queue.
+        queue: String,
+        /// How many it may hold.
+        messages_max: i32,
+    },
     /// The schema is not what this version needs.
     #[error(transparent)]
     Migrate(#[from] crate::pg::migrate::Error),

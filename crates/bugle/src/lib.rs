@@ -1,17 +1,25 @@
 #![doc = include_str!("../../../README.md")]
+pub mod access;
+pub mod broker;
 mod bugle;
 pub mod crash;
 mod error;
+pub mod flow;
+#[doc(hidden)]
+pub mod fuse;
 pub mod jobs;
 pub mod limits;
 pub mod name;
 pub mod pg;
+pub mod span;
+mod statements;
 mod wake;
 
 /// What a program sees of the wake engine (docs/wake.md): its options, what it does and what it counts.
 pub mod wake_engine {
     pub use bugle_wake::{
-        Count, Counters, Histogram, Holding, Node, Options, Policy, Status, Times, TooMany, UnknownMode, Why,
+        Count, Counters, Distribution, Histogram, Holding, Node, Options, Policy, Status, Times, TooMany,
+        UnknownMode, Why,
     };
 }
 
@@ -19,3 +27,4 @@ pub use bugle::{Bugle, Options};
 pub use bugle_wake::Mode;
 pub use error::{Error, Outcome};
 pub use jobs::{Ctx, Done, End, Ending, Handle, Job, JobId, Priority, Shared, Verdict, Worker};
+pub use wake::node_name;

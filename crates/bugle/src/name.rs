@@ -100,6 +100,25 @@ checked_name!(
     Key, "key", KEY_BYTES_MAX, "use 1 to 255 bytes without control characters, such as a hash of this one"
 );
 
+checked_name!(
+    /// A partition of a queue of messages: an ordered lane.
+    PartitionName, "partition name", NAME_BYTES_MAX, "use 1 to 255 bytes without control characters"
+);
+checked_name!(
+    /// The name of an API key, for people.
+    ApiKeyName, "API key name", NAME_BYTES_MAX, "use 1 to 255 bytes without control characters"
+);
+checked_name!(
+    /// A consumer group of a queue of messages.
+    GroupName, "group name", NAME_BYTES_MAX, "use 1 to 255 bytes without control characters"
+);
+
+impl Default for PartitionName {
+    fn default() -> Self {
+        Self("Default".into())
+    }
+}
+
 impl Default for NamespaceName {
     fn default() -> Self {
         Self("default".into())

@@ -1,26 +1,22 @@
 //! `bugle enqueue`: writing jobs.
 
 use super::wait;
+use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::payloads::{Input, Lines};
 use crate::place::Place;
-use crate::span;
-use bugle::jobs::Enqueue;
+use crate::{retry, span};
 use bugle::jobs::enqueue::check_payload;
+use bugle::jobs::{Backoff, Enqueue};
 use bugle::limits::ATTEMPTS_MAX;
 use bugle::name::{Key, Kind, QueueName};
 use bugle::{Bugle, JobId, Priority};
 use chrono::{DateTime, Utc};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::value::RawValue;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-
-/// Jobs in one statement.
-const BATCH: usize = 1_000;
 
 /// Write a job, or many, and print the id
 #[derive(Debug, clap::Args)]
@@ -31,6 +27,7 @@ Examples:
   bugle enqueue mail send_receipt '{\"order\": 42}' --key order-42     the same key again writes nothing
   bugle enqueue mail remind --delay 24h --priority low
   bugle enqueue mail remind --at 2030-01-31T09:00:00+01:00
+  bugle enqueue mail remind --retry table:0s,30s,5m                  three attempts: at once, after 30 s, after 5 min
   bugle enqueue mail send_receipt '{\"order\": 42}' --wait             until it has ended, and what came of it
   bugle enqueue import row --file rows.jsonl                         one job a line: all of them, or none
   jq -c '.[]' orders.json | bugle enqueue import row --file -        the same from a pipe
@@ -62,9 +59,12 @@ pub(crate) struct Args {
     /// How long the key stands for this job, also after its end [default: 24h]
     #[arg(long, value_name = "TIME", value_parser = span::parse, requires = "key", allow_hyphen_values = true)]
     key_window: Option<Duration>,
-    /// How often it is tried before it is dead
-    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=i64::from(ATTEMPTS_MAX)))]
-    max_attempts: u16,
+    /// How often it is tried before it is dead [default: 5, or as often as the table of --retry says]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=i64::from(ATTEMPTS_MAX)))]
+    max_attempts: Option<u16>,
+    /// When it is tried again, instead of by the worker's rule: exponential:BASE..MAX, table:WAIT,WAIT,... or never (`bugle work --help`)
+    #[arg(long, value_name = "RULE", value_parser = retry::parse_own, allow_hyphen_values = true, conflicts_with = "file")]
+    retry: Option<Backoff>,
     /// Read many payloads, one JSON value a line (`-` is standard input), and write them in one transaction
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
@@ -95,40 +95,48 @@ impl From<Lane> for Priority {
     }
 }
 
-/// The payloads, read or about to be.
-pub(crate) enum Input {
-    One(Box<RawValue>),
-    Lines { lines: Box<dyn BufRead + Send>, bytes: Option<u64> },
-}
-
-impl Input {
+impl Args {
     /// Reads the one payload, or opens the file of many.
-    pub(crate) fn read(args: &Args) -> Result<Self, Failure> {
-        let Some(path) = &args.file else {
-            let text = if args.payload == "-" { read_all()? } else { args.payload.clone() };
-            return Ok(Self::One(parse("payload", &text)?));
-        };
-        if path == Path::new("-") {
-            return Ok(Self::Lines { lines: Box::new(BufReader::new(io::stdin())), bytes: None });
-        }
-        let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
-        let (bytes, file) = opened.map_err(|error| {
-            Failure::user(format!(
-                "file {} cannot be read: {error}; name a file with one JSON value a line",
-                path.display()
-            ))
-        })?;
-        Ok(Self::Lines { lines: Box::new(BufReader::new(file)), bytes: Some(bytes) })
+    pub(crate) fn input(&self) -> Result<Input, Failure> {
+        Input::read(&self.payload, self.file.as_deref(), check_payload)
+    }
+
+    /// Is the job's end waited for?
+    pub(crate) fn waits(&self) -> bool {
+        self.wait
     }
 }
 
+/// What was typed may contradict itself.
+fn check(args: &Args) -> Result<(), Failure> {
+    if let (Some(Backoff::Table(waits)), Some(attempts)) = (&args.retry, args.max_attempts)
+        && waits.len() != usize::from(attempts)
+    {
+        return Err(Failure::user(format!(
+            "--retry gives {} attempts and --max-attempts {attempts}; leave out --max-attempts",
+            waits.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Writes one job and waits for its end.
+pub(crate) async fn run_and_wait(
+    args: &Args,
+    input: Input,
+    global: &Global,
+    output: Output,
+) -> Result<Exit, Failure> {
+    check(args)?;
+    let Input::One(payload) = input else { return Err(Failure::user("--wait is for one job")) };
+    let enqueue = async |bugle: &Bugle| Ok(vec![one(args, bugle, payload).send_handle().await?]);
+    wait::for_all(global, args.timeout, output, enqueue).await
+}
+
 pub(crate) async fn run(args: &Args, input: Input, place: &Place, output: Output) -> Result<Exit, Failure> {
+    check(args)?;
     let bugle = place.bugle(2).await?;
     match input {
-        Input::One(payload) if args.wait => {
-            let handle = one(args, &bugle, payload).send_handle().await?;
-            return wait::for_all(vec![handle], args.timeout, output).await;
-        }
         Input::One(payload) => {
             let id = one(args, &bugle, payload).send().await?;
             if output.is_json() {
@@ -137,8 +145,8 @@ pub(crate) async fn run(args: &Args, input: Input, place: &Place, output: Output
                 output.line(&id.to_string())?;
             }
         }
-        Input::Lines { lines, bytes } => {
-            let ids = many(args, &bugle, lines, bytes).await?;
+        Input::Lines(lines) => {
+            let ids = many(args, &bugle, lines).await?;
             if output.is_json() {
                 output.json(&serde_json::json!({ "count": ids.len(), "ids": ids }))?;
             } else {
@@ -151,10 +159,11 @@ pub(crate) async fn run(args: &Args, input: Input, place: &Place, output: Output
 }
 
 fn one<'b>(args: &Args, bugle: &'b Bugle, payload: Box<RawValue>) -> Enqueue<'b> {
-    let mut job = bugle
-        .enqueue_raw(args.queue.as_str(), args.kind.as_str(), payload)
-        .priority(args.priority.into())
-        .max_attempts(args.max_attempts);
+    let mut job =
+        bugle.enqueue_raw(args.queue.as_str(), args.kind.as_str(), payload).priority(args.priority.into());
+    if let Some(attempts) = args.max_attempts {
+        job = job.max_attempts(attempts);
+    }
     if let Some(delay) = args.delay {
         job = job.delay(delay);
     }
@@ -167,32 +176,29 @@ fn one<'b>(args: &Args, bugle: &'b Bugle, payload: Box<RawValue>) -> Enqueue<'b>
     if let Some(window) = args.key_window {
         job = job.key_window(window);
     }
+    if let Some(rule) = &args.retry {
+        job = job.retry(rule); // after the delay, which stands for the table's first wait
+    }
     job
 }
 
 /// All of them in one transaction: a bad line or a cut connection in the middle leaves nothing behind.
-async fn many(
-    args: &Args,
-    bugle: &Bugle,
-    lines: Box<dyn BufRead + Send>,
-    bytes: Option<u64>,
-) -> Result<Vec<JobId>, Failure> {
-    let progress = progress_bar(bytes);
-    let mut lines = Lines { source: lines, number: 0, progress: progress.clone() };
+async fn many(args: &Args, bugle: &Bugle, mut lines: Lines) -> Result<Vec<JobId>, Failure> {
+    let progress = lines.progress();
     let mut tx = bugle.pool().begin().await?;
     let mut ids = Vec::new();
     loop {
-        // Elsewhere, because a pipe may be silent for long and Ctrl-C must be heard meanwhile.
-        let read = tokio::task::spawn_blocking(move || lines.batch().map(|batch| (batch, lines))).await;
         let batch;
-        (batch, lines) = read.map_err(|e| Failure::system("read the payloads", &e.into()))??;
+        (batch, lines) = lines.batch().await.map_err(|failure| failure.after("nothing was written"))?;
         if batch.is_empty() {
             break;
         }
         let mut jobs = bugle
             .enqueue_many_raw(args.queue.as_str(), args.kind.as_str(), batch)
-            .priority(args.priority.into())
-            .max_attempts(args.max_attempts);
+            .priority(args.priority.into());
+        if let Some(attempts) = args.max_attempts {
+            jobs = jobs.max_attempts(attempts);
+        }
         if let Some(delay) = args.delay {
             jobs = jobs.delay(delay);
         }
@@ -212,62 +218,6 @@ async fn many(
     })?;
     progress.finish_and_clear();
     Ok(ids)
-}
-
-/// A file of payloads, read line by line.
-struct Lines {
-    source: Box<dyn BufRead + Send>,
-    number: u64,
-    progress: ProgressBar,
-}
-
-impl Lines {
-    /// The next payloads; none at the end.
-    fn batch(&mut self) -> Result<Vec<Box<RawValue>>, Failure> {
-        let mut batch = Vec::with_capacity(BATCH);
-        let mut line = String::new();
-        while batch.len() < BATCH {
-            line.clear();
-            self.number += 1;
-            let number = self.number;
-            let read = self.source.read_line(&mut line).map_err(|error| {
-                Failure::user(format!("line {number} cannot be read: {error}; nothing was written"))
-            })?;
-            if read == 0 {
-                break;
-            }
-            self.progress.inc(u64::try_from(read).unwrap_or_default());
-            if !line.trim().is_empty() {
-                let what = format!("payload of line {number}");
-                batch.push(parse(&what, &line).map_err(|failure| failure.after("nothing was written"))?);
-            }
-        }
-        Ok(batch)
-    }
-}
-
-/// On standard error, and only when that is a terminal.
-fn progress_bar(bytes: Option<u64>) -> ProgressBar {
-    let Some(bytes) = bytes else { return ProgressBar::new_spinner() };
-    let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}  {eta} left");
-    ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-fn read_all() -> Result<String, Failure> {
-    let mut text = String::new();
-    io::stdin().read_to_string(&mut text).map_err(|error| {
-        Failure::user(format!("payload cannot be read from standard input: {error}; give it JSON in UTF-8"))
-    })?;
-    Ok(text)
-}
-
-fn parse(what: &str, text: &str) -> Result<Box<RawValue>, Failure> {
-    let raw: Box<RawValue> = serde_json::from_str(text.trim()).map_err(|error| {
-        Failure::user(format!(
-            "{what} is no JSON: {error}; give it a JSON value (a text needs its quotes: '\"text\"')"
-        ))
-    })?;
-    check_payload(raw).map_err(|error| Failure::user(error.to_string().replacen("payload", what, 1)))
 }
 
 fn moment(text: &str) -> Result<DateTime<Utc>, String> {

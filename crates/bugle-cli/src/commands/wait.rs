@@ -1,15 +1,18 @@
 //! Waiting for jobs that have not ended: `bugle job wait` and `bugle enqueue --wait`.
 
+use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Output, clean};
+use crate::place::Place;
 use crate::span;
-use bugle::{End, Ending, Error, Handle, JobId};
+use bugle::pg::embedded::Stay;
+use bugle::{Bugle, End, Ending, Error, Handle, JobId};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often what a person sees on the terminal turns.
 const TURN: Duration = Duration::from_millis(120);
@@ -21,33 +24,94 @@ struct Waited {
     end: Option<End<Value>>,
 }
 
-/// Waits for all of them and tells of each when it ends. Of several codes the one that is most of a fault is the command's.
-pub(super) async fn for_all(
-    handles: Vec<Handle>,
+/// Jobs that are waited for.
+struct Waiting {
+    open: Vec<JobId>,
     timeout: Option<Duration>,
+    /// When the time is up; it begins with the wait.
+    until: Option<Instant>,
+    /// Of several codes the one that is most of a fault is the command's.
+    worst: Exit,
     output: Output,
-) -> Result<Exit, Failure> {
-    let progress = progress_bar();
-    let mut waits: FuturesUnordered<_> = handles.iter().map(|handle| wait(handle, timeout)).collect();
-    let mut worst = Exit::Ok;
-    while !waits.is_empty() {
-        progress.set_message(message(&handles, waits.len()));
-        let Some(waited) = waits.next().await else { break };
-        let waited = waited?;
-        let line = if output.is_json() { waited.as_json().to_string() } else { waited.sentence(timeout) };
-        progress.suspend(|| output.line(&line))?;
-        worst = [Exit::Dead, Exit::Cancelled, Exit::TimedOut]
-            .into_iter()
-            .find(|exit| [worst, waited.exit()].contains(exit))
-            .unwrap_or(Exit::Ok);
-    }
-    progress.finish_and_clear();
-    Ok(worst)
+    progress: ProgressBar,
 }
 
-async fn wait(handle: &Handle, timeout: Option<Duration>) -> Result<Waited, Error> {
-    let end = match timeout {
-        Some(timeout) => handle.wait_within(timeout).await?,
+/// Waits for all jobs that `begin` names, or writes, and tells of each when it ends.
+///
+/// On a private server a wait must not keep out the worker that it waits for: it leaves the place to one that stays, and goes on as
+/// his guest.
+pub(super) async fn for_all(
+    global: &Global,
+    timeout: Option<Duration>,
+    output: Output,
+    begin: impl AsyncFnOnce(&Bugle) -> Result<Vec<Handle>, Failure>,
+) -> Result<Exit, Failure> {
+    let mut begin = Some(begin);
+    let mut waiting =
+        Waiting { open: Vec::new(), timeout, until: None, worst: Exit::Ok, output, progress: progress_bar() };
+    loop {
+        let ended = super::stay_on_place(global, Stay::Waiting, async |place| {
+            let bugle = place.bugle(2).await?;
+            let handles = match begin.take() {
+                Some(begin) => begin(&bugle).await?,
+                None => waiting.open.iter().map(|id| bugle.handle(*id)).collect(),
+            };
+            waiting.on(place, &handles).await
+        })
+        .await?;
+        if ended {
+            waiting.progress.finish_and_clear();
+            return Ok(waiting.worst);
+        }
+        tracing::info!("leaving the private PostgreSQL to another command, to join it there");
+    }
+}
+
+impl Waiting {
+    /// Waits on one place. False: it is to be left, and they are to be waited for on the next one.
+    async fn on(&mut self, place: &Place, handles: &[Handle]) -> Result<bool, Failure> {
+        self.open = handles.iter().map(Handle::id).collect();
+        if self.until.is_none() {
+            self.until = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        }
+        let waited = tokio::select! {
+            waited = self.wait(handles) => waited,
+            left = place.is_to_be_left() => return left.map(|()| false),
+        };
+        match waited {
+            Err(failure) if place.is_left_with(&failure).await => Ok(false),
+            waited => waited.map(|()| true),
+        }
+    }
+
+    async fn wait(&mut self, handles: &[Handle]) -> Result<(), Failure> {
+        let until = self.until;
+        let mut waits: FuturesUnordered<_> = handles.iter().map(|handle| wait(handle, until)).collect();
+        while !waits.is_empty() {
+            self.progress.set_message(message(handles, waits.len()));
+            let Some(waited) = waits.next().await else { break };
+            let waited = waited?;
+            let line = if self.output.is_json() {
+                waited.as_json().to_string()
+            } else {
+                waited.sentence(self.timeout)
+            };
+            self.progress.suspend(|| self.output.line(&line))?;
+            self.worst = [Exit::Dead, Exit::Cancelled, Exit::TimedOut]
+                .into_iter()
+                .find(|exit| [self.worst, waited.exit()].contains(exit))
+                .unwrap_or(Exit::Ok);
+            if let Some(place) = self.open.iter().position(|id| *id == waited.id) {
+                self.open.remove(place);
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn wait(handle: &Handle, until: Option<Instant>) -> Result<Waited, Error> {
+    let end = match until {
+        Some(until) => handle.wait_within(until.saturating_duration_since(Instant::now())).await?,
         None => Some(handle.wait().await?),
     };
     Ok(Waited { id: handle.id(), end })

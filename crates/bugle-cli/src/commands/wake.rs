@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::output::{Align, Output, Table};
 use crate::place::Place;
 use bugle::jobs::inspect::ProducerRings;
+use bugle::name::SchemaName;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, PgPool};
@@ -28,7 +29,7 @@ How many rings producers sent and saved is counted by PostgreSQL, if it is told 
 (as a superuser; for sessions that begin afterwards).";
 
 #[derive(Serialize, sqlx::FromRow)]
-struct NodeRow {
+pub(super) struct NodeRow {
     node: String,
     pid: i32,
     alert: bool,
@@ -65,8 +66,8 @@ pub(crate) async fn status(global: &Global, place: &Place, output: Output) -> Re
     let bugle = place.bugle(2).await?;
     let pool = bugle.pool().clone();
     let status = Status {
-        nodes: rows(&pool, global, include_str!("sql/wake_nodes.sql")).await?,
-        queues: rows(&pool, global, include_str!("sql/wake_queues.sql")).await?,
+        nodes: find_nodes(&pool, &global.schema).await?,
+        queues: rows(&pool, &global.schema, include_str!("sql/wake_queues.sql")).await?,
         notify_usage: sqlx::query_scalar(include_str!("sql/notify_usage.sql")).fetch_one(&pool).await?,
         producers: bugle.producer_rings().await?,
     };
@@ -77,7 +78,7 @@ pub(crate) async fn status(global: &Global, place: &Place, output: Output) -> Re
     if status.nodes.is_empty() {
         output.line("no node listens: start a worker, or they poll")?;
     } else {
-        output.text(&nodes(&status.nodes, output).render())?;
+        output.text(&node_table(&status.nodes, output).render())?;
     }
     output.line("")?;
     output.text(&queues(&status.queues, output).render())?;
@@ -98,7 +99,7 @@ fn producers(rings: Option<&ProducerRings>, output: Output) -> String {
     )
 }
 
-fn nodes(rows: &[NodeRow], output: Output) -> Table {
+pub(super) fn node_table(rows: &[NodeRow], output: Output) -> Table {
     let (left, right) = (|name| (name, Align::Left), |name| (name, Align::Right));
     let columns = [
         left("node"),
@@ -157,9 +158,14 @@ fn buckets(numbers: &[i32]) -> String {
     }
 }
 
-async fn rows<T>(pool: &PgPool, global: &Global, sql: &str) -> Result<Vec<T>, Failure>
+/// The nodes of the database, with their seats in this schema: that of jobs, or of a duroxide provider.
+pub(super) async fn find_nodes(pool: &PgPool, schema: &SchemaName) -> Result<Vec<NodeRow>, Failure> {
+    rows(pool, schema, include_str!("sql/wake_nodes.sql")).await
+}
+
+async fn rows<T>(pool: &PgPool, schema: &SchemaName, sql: &str) -> Result<Vec<T>, Failure>
 where
     T: Send + Unpin + for<'r> sqlx::FromRow<'r, sqlx::postgres::PgRow>,
 {
-    Ok(sqlx::query_as(AssertSqlSafe(global.schema.place_in(sql))).fetch_all(pool).await?)
+    Ok(sqlx::query_as(AssertSqlSafe(schema.place_in(sql))).fetch_all(pool).await?)
 }

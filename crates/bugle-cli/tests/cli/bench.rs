@@ -259,3 +259,67 @@ async fn the_succession_benchmark_measures_who_comes_after_a_node_that_goes() {
         assert!(row["late_ms"]["median"].as_f64().is_some_and(|late| late >= 0.0), "{row}");
     }
 }
+
+#[tokio::test]
+async fn the_durable_benchmark_measures_every_part_of_an_instance() {
+    let answer = quick(&["durable"]).await;
+    assert_eq!(answer["contestants"], serde_json::json!(["bugle"]));
+    let value = |figure: &str| {
+        let row = answer["rows"].as_array().unwrap().iter().find(|row| row["figure"] == figure);
+        row.and_then(|row| row["values"][0]["median"].as_f64())
+            .unwrap_or_else(|| panic!("{figure}: {answer:#}"))
+    };
+    for figure in ["start to first turn, p50 ms", "turn to activity, p50 ms", "activity to turn, p50 ms"] {
+        assert!(value(figure) > 0.0, "{figure}");
+    }
+    for figure in ["timer late, least ms", "lease of a dead node, ms late", "abandoned with a delay, ms late"]
+    {
+        assert!(value(figure) >= 0.0, "{figure}: it was early");
+    }
+    assert!(value("statements of an instance") >= 7.0);
+    for dispatchers in ["4+4", "8+8"] {
+        assert!(value(&format!("burst of fan-outs at {dispatchers}, instances/s")) > 0.0);
+    }
+}
+
+#[tokio::test]
+async fn providers_that_are_not_there_are_named() {
+    let ran = Site::new().await.run(&["bench", "durable", "--peers", "/nowhere/durable-peers"]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("/nowhere/durable-peers") && ran.stderr.contains("make bench-durable"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[tokio::test]
+async fn the_broker_benchmark_measures_rates_waiters_and_memory_over_http() {
+    let answer = quick(&["broker"]).await;
+    let rates = answer["rates"].as_array().unwrap();
+    assert_eq!(rates.len(), 4, "{answer:#}");
+    for row in rates {
+        assert_above_zero(row, &["/floor_per_s/median", "/bugle_per_s/median", "/ratio/median"]);
+    }
+    let times = answer["times"].as_array().unwrap();
+    assert_eq!(
+        times.len(),
+        4 + 4 + 1,
+        "two numbers of waiters in two layouts, and in many queues: {answer:#}"
+    );
+    for row in times {
+        assert_above_zero(row, &["/p50", "/p99", "/max"]);
+    }
+    assert_eq!(answer["held_windows_per_s"].as_array().unwrap().len(), 4);
+    let checks = column(&answer["checks"], "figure");
+    for part in
+        ["idle statements/s", "memory of each of 50 waiting sockets", "memory of each of 200 waiting streams"]
+    {
+        assert!(checks.iter().any(|figure| figure.starts_with(part)), "{part} in {checks:?}");
+    }
+    for what in ["lost", "out of order"] {
+        let figure = format!("{what} of 1600 by 16 producers on one partition");
+        let check = answer["checks"].as_array().unwrap().iter().find(|check| check["figure"] == figure);
+        assert_eq!(check.unwrap()["value"]["median"], 0.0, "{answer:#}");
+    }
+}

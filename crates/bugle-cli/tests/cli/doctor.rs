@@ -14,6 +14,24 @@ pub(crate) async fn execute(site: &Site, sql: &str) {
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(site.db.pool()).await.unwrap();
 }
 
+/// Makes a role that may only read, named after the schema; its address.
+pub(crate) async fn create_reader(site: &Site) -> String {
+    let role = site.db.name();
+    let grants = format!(
+        "CREATE ROLE {role} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA {role} TO {role};
+         GRANT SELECT ON ALL TABLES IN SCHEMA {role} TO {role}"
+    );
+    execute(site, &grants).await;
+    let (_, tail) = site.db.url().split_once('@').unwrap();
+    format!("postgres://{role}:secret@{tail}")
+}
+
+/// Before a test can fail: a role outlives the test's schema.
+pub(crate) async fn drop_reader(site: &Site) {
+    let role = site.db.name();
+    execute(site, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+}
+
 #[tokio::test]
 async fn a_healthy_database_has_no_fault() {
     let site = Site::new().await;
@@ -40,6 +58,25 @@ async fn a_healthy_database_has_no_fault() {
     ] {
         assert!(checks.contains(&check), "{check} is missing in {checks:?}");
     }
+}
+
+#[tokio::test]
+async fn the_connections_of_a_node_are_all_counted() {
+    let site = Site::new().await;
+    let found = |args: &[&str]| {
+        let said = site.run(&[&["doctor", "--output", "json"], args].concat()).stdout;
+        let findings: Value = serde_json::from_str(&said).unwrap();
+        let of = |f: &&Value| f["check"] == "connections";
+        let finding = findings.as_array().unwrap().iter().find(of).unwrap().clone();
+        (finding["level"].as_str().unwrap().to_owned(), finding["found"].as_str().unwrap().to_owned())
+    };
+    assert!(
+        found(&[]).1.starts_with(
+            "a node needs up to 16 (pool 10 + 4 to listen and to look + 2 for each of 1 workers)"
+        )
+    );
+    assert!(found(&["--pool", "2", "--workers", "4"]).1.starts_with("a node needs up to 14 "));
+    assert_eq!(found(&["--pool", "9999"]).0, "fail");
 }
 
 #[tokio::test]
@@ -121,8 +158,7 @@ async fn who_holds_a_snapshot_or_a_lock_is_named() {
 async fn orphans_and_stray_rows_are_found() {
     let site = Site::new().await;
     site.enqueue("q", "1");
-    let mut worker = site.start(&["work", "--queue", "q", "--exec", "sleep", "--", "30"]);
-    super::eventually("the job is leased", || site.json(&["queue", "ls"])[0]["leased"] == 1);
+    let mut worker = site.start_stuck(&["--queue", "q"]);
     worker.signal(rustix::process::Signal::KILL);
     worker.end();
     execute(&site, "DELETE FROM bugle.lease").await;
@@ -144,17 +180,10 @@ async fn orphans_and_stray_rows_are_found() {
 async fn a_role_that_may_only_read_is_told_what_it_lacks() {
     let site = Site::new().await;
     site.json(&["migrate", "up"]);
-    let role = site.db.name().to_owned();
-    let grants = format!(
-        "CREATE ROLE {role} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA {role} TO {role};
-         GRANT SELECT ON ALL TABLES IN SCHEMA {role} TO {role}"
-    );
-    execute(&site, &grants).await;
-    let (_, tail) = site.db.url().split_once('@').unwrap();
-    let url = format!("postgres://{role}:secret@{tail}");
+    let url = create_reader(&site).await;
     let ran = site.run(&["doctor", "--database-url", &url]);
     let refused = site.run(&["enqueue", "q", "k", "--database-url", &url]);
-    execute(&site, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    drop_reader(&site).await;
     assert_eq!(ran.code, 2, "{}", ran.stdout);
     assert!(
         ran.stdout.contains("this role lacks DELETE on") && ran.stdout.contains("GRANT"),

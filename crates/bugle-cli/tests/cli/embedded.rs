@@ -7,7 +7,7 @@ use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// A folder that the server's user can enter, whatever the umask.
 fn home() -> tempfile::TempDir {
@@ -58,6 +58,64 @@ fn a_worker_owns_the_server_and_others_join_it() {
     assert!(!home.path().join("pg/data/postmaster.pid").exists(), "the server was stopped");
 }
 
+/// A command that waits for the end of a job.
+fn wait(home: &Path, args: &[&str]) -> Child {
+    let mut command = at(home, &[args, &["--timeout", "2m"]].concat());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// How the job ended that it waited for.
+fn outcome(waiting: Child) -> Value {
+    let ran = Ran::from(waiting.wait_with_output().unwrap());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    serde_json::from_str::<Value>(&ran.stdout).unwrap()["state"].clone()
+}
+
+/// Does a command use the server that another one runs?
+fn has_guest(home: &Path) -> bool {
+    std::fs::File::open(home.join("pg/guests.lock")).is_ok_and(|file| file.try_lock().is_err())
+}
+
+fn worker(home: &Path, queue: &str) -> Running {
+    let mut command = at(home, &["work", "--queue", queue, "--exec", "true"]);
+    Running(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+/// The first command runs the server, and waits for what the second one does.
+#[test]
+fn a_wait_makes_way_for_the_worker_that_it_waits_for() {
+    let home = home();
+    let enqueuer = wait(home.path(), &["enqueue", "q", "k", "--wait"]);
+    eventually("it runs the server and has enqueued", || {
+        home.path().join("pg/data/postmaster.pid").exists()
+            && Ran::of(at(home.path(), &["queue", "ls"])).stdout.contains("\"ready\":1")
+    });
+    let jobs: Value = serde_json::from_str(&Ran::of(at(home.path(), &["job", "ls"])).stdout).unwrap();
+    let other = wait(home.path(), &["job", "wait", &jobs[0]["id"].to_string()]);
+    eventually("the other one is its guest", || has_guest(home.path()));
+    let mut worker = worker(home.path(), "q");
+    assert_eq!([outcome(enqueuer), outcome(other)], ["done", "done"]);
+    // The worker has the server now, and stays.
+    assert_eq!(outcome(wait(home.path(), &["enqueue", "q", "k", "--wait"])), "done");
+    worker.signal(Signal::INT);
+    assert_eq!(worker.end(), 0);
+}
+
+#[test]
+fn a_wait_outlasts_the_worker_whose_server_it_used() {
+    let home = home();
+    let mut first = worker(home.path(), "another");
+    eventually("it runs the server", || home.path().join("pg/data/postmaster.pid").exists());
+    let enqueuer = wait(home.path(), &["enqueue", "q", "k", "--wait"]);
+    eventually("it is enqueued", || {
+        Ran::of(at(home.path(), &["queue", "ls"])).stdout.contains("\"ready\":1") && has_guest(home.path())
+    });
+    first.signal(Signal::TERM);
+    assert_eq!(first.end(), 0);
+    let _second = worker(home.path(), "q");
+    assert_eq!(outcome(enqueuer), "done");
+}
+
 #[test]
 fn a_guest_is_told_when_the_server_ends_with_its_owner() {
     let home = home();
@@ -69,8 +127,7 @@ fn a_guest_is_told_when_the_server_ends_with_its_owner() {
     eventually("the owner's server runs", || home.path().join("pg/data/postmaster.pid").exists());
     let mut guest = work();
     eventually("the guest has come", || {
-        Ran::of(at(home.path(), &["queue", "ls"])).stdout.contains("\"name\":\"q\"")
-            && std::fs::File::open(home.path().join("pg/guests.lock")).is_ok_and(|f| f.try_lock().is_err())
+        Ran::of(at(home.path(), &["queue", "ls"])).stdout.contains("\"name\":\"q\"") && has_guest(home.path())
     });
     owner.signal(Signal::TERM);
     assert_eq!(owner.end(), 0);
@@ -99,7 +156,7 @@ fn the_demo_runs_in_a_pipe_and_ends_by_itself() {
 #[test]
 fn the_demo_loses_nothing_when_a_worker_is_killed() {
     let home = home();
-    let mut demo = at(home.path(), &["demo", "--for", "10s", "--rate", "300", "--output", "json"]);
+    let mut demo = at(home.path(), &["demo", "--for", "2m", "--rate", "300", "--output", "json"]);
     let mut demo = demo.stdout(Stdio::piped()).spawn().unwrap();
     let mut killed = false;
     let mut values = Vec::new();
@@ -111,6 +168,10 @@ fn the_demo_loses_nothing_when_a_worker_is_killed() {
         if let Some(pid) = pid.filter(|_| !killed && value["workers"][0]["holds"].as_i64() >= Some(4)) {
             kill_process(pid, Signal::KILL).unwrap();
             killed = true;
+        }
+        // Its lease has ended, however slow this machine is: that is enough.
+        if value["counts"]["taken_back"].as_i64() > Some(0) {
+            kill_process(Pid::from_child(&demo), Signal::INT).unwrap();
         }
         values.push(value);
     }

@@ -41,6 +41,39 @@ async fn the_options_of_a_job_are_kept() {
 }
 
 #[tokio::test]
+async fn a_job_is_tried_again_by_its_own_rule() {
+    let site = Site::new().await;
+    let enqueue = |more: &[&str]| {
+        let id = site.json(&[&["enqueue", "q", "k", "1"], more].concat())["id"].to_string();
+        site.json(&["job", "show", &id])
+    };
+    let job = enqueue(&["--retry", "table:1h,30s"]);
+    assert_eq!((&job["state"], &job["max_attempts"]), (&json!("scheduled"), &json!(2)), "the table says so");
+    assert_eq!(enqueue(&["--retry", "table:1h,30s", "--due-at", "2001-01-01T00:00:00Z"])["state"], "ready");
+    assert_eq!(enqueue(&["--retry", "exponential:1ms..2ms"])["max_attempts"], 5);
+    let quick = enqueue(&["--retry", "exponential:1ms..2ms", "--max-attempts", "2"]);
+    let never = enqueue(&["--retry", "never"]);
+    // The worker's own rule would take hours.
+    let work = ["work", "--queue", "q", "--retry", "exponential:1h..9h", "--exec", "false"];
+    let worker = site.start(&work);
+    let (quick, never) = (quick["id"].to_string(), never["id"].to_string());
+    let ended = site.run(&["job", "wait", &quick, &never, "--timeout", "30s"]);
+    assert_eq!(ended.code, 5, "{}", ended.stderr);
+    let attempts = |id| site.json(&["job", "show", id])["failures"].as_array().unwrap().len();
+    assert_eq!((attempts(&quick), attempts(&never)), (2, 1));
+    drop(worker);
+    for (bad, said) in [
+        (&["--retry", "often"][..], "is no retry rule"),
+        (&["--retry", "table:0s,1s", "--max-attempts", "5"], "leave out --max-attempts"),
+        (&["--retry", "table:0s,40000d"], "at most 100 years"),
+    ] {
+        let ran = site.run(&[&["enqueue", "q", "k", "1"], bad].concat());
+        assert_eq!(ran.code, 1, "{}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{}", ran.stderr);
+    }
+}
+
+#[tokio::test]
 async fn the_same_key_is_the_same_job() {
     let site = Site::new().await;
     let enqueue = || site.json(&["enqueue", "q", "k", "1", "--key", "order-42"])["id"].clone();

@@ -41,8 +41,7 @@ async fn cancelling_says_whether_the_job_may_have_started() {
         assert!(answer["result"].as_str().unwrap().contains("will never start"), "{answer}");
     }
     let leased = site.enqueue("q", "1");
-    let _worker = site.start(&["work", "--queue", "q", "--exec", "sleep", "--", "30"]);
-    super::eventually("the job is leased", || site.state(&leased) == "leased");
+    let _worker = site.start_stuck(&["--queue", "q"]);
     let held = site.json(&["job", "show", &leased]);
     assert!(held["worker"].is_string() && held["lease_until"].is_string(), "{held}");
     let answer = site.json(&["job", "cancel", &leased]);

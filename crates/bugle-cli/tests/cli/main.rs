@@ -5,20 +5,29 @@
 mod bench;
 mod dead;
 mod doctor;
+mod durable;
 mod embedded;
 mod enqueue;
 mod errors;
+mod events;
+mod hostile;
+mod idle_connections;
 mod input;
 mod jobs;
+mod keys;
+mod messages;
 mod migrate;
 mod namespaces;
+mod poison;
 mod queues;
+mod serve;
 mod wait;
 mod wake;
 mod why;
 mod work;
 
 use bugle_testkit::postgres::TestDb;
+use events::Told;
 use serde_json::Value;
 use std::io::Write as _;
 use std::process::{Child, Command, Output, Stdio};
@@ -31,10 +40,12 @@ fn bugle() -> Command {
         "BUGLE_DATABASE_URL",
         "DATABASE_URL",
         "BUGLE_SCHEMA",
+        "BUGLE_DURABLE_SCHEMA",
         "BUGLE_NAMESPACE",
         "BUGLE_LOG",
         "BUGLE_WAKE",
         "BUGLE_LISTENER_URL",
+        "BUGLE_LISTEN",
     ] {
         command.env_remove(name);
     }
@@ -79,6 +90,21 @@ impl Site {
 
     fn state(&self, id: &str) -> String {
         self.json(&["job", "show", id])["state"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts a worker whose commands never end, and waits until the first one has begun.
+    fn start_stuck(&self, args: &[&str]) -> Running {
+        let told = Told::new();
+        let script = format!("echo begun > {}; sleep 30", told.path().display());
+        let worker = self.start(&[&["work"], args, &["--exec", "sh", "--", "-c", &script]].concat());
+        told.line();
+        worker
+    }
+
+    /// Waits until jobs are done.
+    fn done(&self, ids: &[&str]) {
+        let ran = self.run(&[&["job", "wait", "--timeout", "30s"], ids].concat());
+        assert_eq!(ran.code, 0, "{} {}", ran.stdout, ran.stderr);
     }
 
     /// Starts a worker and leaves it running.
@@ -129,7 +155,7 @@ impl Running {
 
     /// Its exit code, which must come soon.
     fn end(&mut self) -> i32 {
-        eventually("the process ends", || self.0.try_wait().unwrap().is_some());
+        events::ended(rustix::process::Pid::from_child(&self.0));
         self.0.wait().unwrap().code().unwrap_or(-1)
     }
 }
@@ -141,7 +167,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits for what must happen soon, and fails when it does not.
+/// Waits for what must happen soon, and fails when it does not. For what nobody tells: most things are told ([`events`]).
 fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {

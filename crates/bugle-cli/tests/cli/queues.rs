@@ -24,7 +24,7 @@ async fn a_paused_queue_is_shown_everywhere_and_served_again_when_resumed() {
     assert_eq!((site.state(&first), site.state(&second)), ("ready".into(), "ready".into()));
     let answer = site.json(&["queue", "resume", "mail"]);
     assert_eq!((&answer["paused"], &answer["changed"]), (&json!(false), &json!(true)));
-    eventually("both are done", || [&first, &second].iter().all(|id| site.state(id) == "done"));
+    site.done(&[&first, &second]);
     assert_eq!(site.json(&["queue", "resume", "mail"])["changed"], json!(false));
 }
 
@@ -32,8 +32,7 @@ async fn a_paused_queue_is_shown_everywhere_and_served_again_when_resumed() {
 async fn pausing_says_how_many_jobs_go_on() {
     let site = Site::new().await;
     site.enqueue("q", "1");
-    let _worker = site.start(&["work", "--queue", "q", "--name", "ann", "--exec", "sleep", "--", "30"]);
-    eventually("the job is leased", || site.json(&["queue", "ls"])[0]["leased"] == 1);
+    let _worker = site.start_stuck(&["--queue", "q", "--name", "ann"]);
     let told = site.run(&["queue", "pause", "q", "-o", "table"]).stdout;
     assert_eq!(told, "q: paused; 1 job is still in a worker's hands and goes on\n");
     let shown = site.json(&["queue", "show", "q"]);

@@ -1,6 +1,6 @@
 //! Waking, as the command line shows and sets it.
 
-use super::doctor::execute;
+use super::doctor::{create_reader, drop_reader};
 use super::{Site, eventually};
 
 #[tokio::test]
@@ -54,14 +54,7 @@ async fn the_status_is_shown_to_a_role_that_may_only_read() {
     let _worker = site.start(&["work", "--queue", "mail", "--exec", "true"]);
     let sentinel = |status: &serde_json::Value| !status["queues"][0]["sentinel"].is_null();
     eventually("the worker sleeps as sentinel", || sentinel(&site.json(&["wake", "status"])));
-    let role = site.db.name().to_owned();
-    let grants = format!(
-        "CREATE ROLE {role} LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA {role} TO {role};
-         GRANT SELECT ON ALL TABLES IN SCHEMA {role} TO {role}"
-    );
-    execute(&site, &grants).await;
-    let (_, tail) = site.db.url().split_once('@').unwrap();
-    let url = format!("postgres://{role}:secret@{tail}");
+    let url = create_reader(&site).await;
     let ran = site.run(&["wake", "status", "--database-url", &url]);
     for command in [
         &["queue", "ls"][..],
@@ -73,7 +66,7 @@ async fn the_status_is_shown_to_a_role_that_may_only_read() {
         let ran = site.run(&[command, &["--database-url", &url]].concat());
         assert!([0, 4].contains(&ran.code), "{command:?}: {}", ran.stderr);
     }
-    execute(&site, &format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    drop_reader(&site).await;
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(sentinel(&serde_json::from_str(&ran.stdout).unwrap()), "{}", ran.stdout);
 }

@@ -30,20 +30,7 @@ async fn a_job_that_waits_says_for_what() {
     says(&site, &later, "not_due", &["its queue q is paused"]);
     site.json(&["queue", "resume", "q"]);
 
-    let _worker = site.start(&[
-        "work",
-        "--queue",
-        "q",
-        "--concurrency",
-        "1",
-        "--name",
-        "ann",
-        "--exec",
-        "sleep",
-        "--",
-        "30",
-    ]);
-    eventually("the first is leased", || site.state(&first) == "leased");
+    let _worker = site.start_stuck(&["--queue", "q", "--concurrency", "1", "--name", "ann"]);
     says(&site, &first, "leased", &["by worker ann", "attempt 1 of 5", "unless it is renewed"]);
     says(&site, &second, "next", &["next in line", "worker ann is at work on 1 job"]);
 }

@@ -30,8 +30,8 @@ pub const ACK_WITHOUT_PROOF: Break = Break {
     name: "ack without the row's key and the lease: a stale worker ends a job that somebody else holds",
     function: "ack",
     changes: &[(
-        "AND h.x = u.x AND h.id = u.id OFFSET 0\n      ) k\n      JOIN bugle.lease l ON l.token = u.token",
-        "AND h.id = u.id OFFSET 0\n      ) k\n      LEFT JOIN bugle.lease l ON l.token = u.token",
+        "AND h.x = u.x AND h.id = u.id OFFSET 0\n      ) k\n      CROSS JOIN LATERAL (SELECT e.worker FROM bugle.lease e WHERE e.token = u.token OFFSET 0) l",
+        "AND h.id = u.id OFFSET 0\n      ) k\n      LEFT JOIN LATERAL (SELECT e.worker FROM bugle.lease e WHERE e.token = u.token OFFSET 0) l ON true",
     )],
     also: "",
 };
@@ -59,10 +59,7 @@ pub const CURSOR_WITHOUT_OPEN_TRANSACTIONS: Break = Break {
 pub const EXPIRY_NOT_COUNTED: Break = Break {
     name: "an ended lease does not use up an attempt",
     function: "sweep",
-    changes: &[(
-        "SELECT queue, lane, attempt + 1, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload FROM gone WHERE attempt + 1 < max_attempts",
-        "SELECT queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload FROM gone WHERE attempt + 1 < max_attempts",
-    )],
+    changes: &[("attempt + CASE WHEN spared THEN 0 ELSE 1 END,", "attempt,")],
     also: "",
 };
 
@@ -127,8 +124,8 @@ pub const ATTEMPTS_WITHOUT_END: Break = Break {
     name: "a failed job is tried again although its attempts are used up",
     function: "fail",
     changes: &[(
-        "(held.retry_in IS NULL OR j.attempt + 1 >= j.max_attempts) AS out_of_attempts",
-        "(held.retry_in IS NULL) AS out_of_attempts",
+        "(p_retry_in[t.n] IS NULL OR (t.job).attempt + 1 >= (t.job).max_attempts) AS out_of_attempts",
+        "(p_retry_in[t.n] IS NULL) AS out_of_attempts",
     )],
     also: "",
 };
@@ -153,6 +150,46 @@ pub const ACKS_NOT_COUNTED: Break = Break {
         "SELECT p_queue, 4, 0 FROM gone HAVING count(*) > 0",
     )],
     also: "",
+};
+
+/// Verdicts under any token.
+pub const SETTLE_WITHOUT_TOKEN: Break = Break {
+    name: "messages are settled whatever the token: a stale consumer ends somebody else's claim",
+    function: "settle_messages",
+    changes: &[("i.token IS NOT NULL AND i.token IS DISTINCT FROM c.token OR ", "")],
+    also: "",
+};
+
+/// A pop that does not care for leases.
+pub const POP_WHATEVER_IS_LEASED: Break = Break {
+    name: "a partition is handed out although somebody holds it",
+    function: "look_messages",
+    changes: &[("CASE WHEN t.until > moment THEN t.until END AS busy", "NULL::timestamptz AS busy")],
+    also: "",
+};
+
+/// A release that forgets what was acked before it.
+pub const RELEASE_THAT_GOES_BACK: Break = Break {
+    name: "a release moves the cursor back to where its claim began",
+    function: "settle_messages",
+    changes: &[("CASE WHEN r.auto THEN r.lo", "CASE WHEN r.auto OR r.given_back THEN r.lo")],
+    also: "",
+};
+
+/// An ack that goes too far.
+pub const ACK_PAST_ITS_CLAIM: Break = Break {
+    name: "an ack moves the cursor past its claim, over whatever came meanwhile",
+    function: "settle_messages",
+    changes: &[("ELSE r.new_cur END,", "WHEN r.new_cur >= r.hi THEN bugle.newest_seq() ELSE r.new_cur END,")],
+    also: "",
+};
+
+/// Numbers that are taken without the partition's lock, and commits that take their time.
+pub const NUMBERS_WITHOUT_THE_LOCK: Break = Break {
+    name: "messages are numbered outside of their partition's lock",
+    function: "push_messages",
+    changes: &[("  ORDER BY i.o;\nEND", "  ORDER BY i.o;\n  PERFORM pg_sleep(random() * 0.01);\nEND")],
+    also: "CREATE OR REPLACE FUNCTION bugle.lock_partitions(p_part int[]) RETURNS void LANGUAGE plpgsql AS $$ BEGIN END $$",
 };
 
 impl Break {

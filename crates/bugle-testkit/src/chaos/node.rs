@@ -2,6 +2,7 @@
 
 use super::calls::Recorded;
 use super::clock::Clock;
+use super::messages::{self, Messenger};
 use super::producer::{self, NAMESAKES};
 use super::worker;
 use crate::history::RecorderClient;
@@ -38,6 +39,14 @@ pub enum Role {
     Chorus,
     /// Callers that enqueue once, all with one key, each on a connection of its own.
     Namesakes,
+    /// Pushes messages.
+    Pusher,
+    /// Pops messages and settles them.
+    Popper,
+    /// A thousand consumers that wait for one message each, again and again.
+    PoppingCrowd,
+    /// Fifty consumers, of which every one goes away now and then while it waits.
+    FickleCrowd,
 }
 
 /// Everything a node needs to know; handed over as JSON.
@@ -183,25 +192,42 @@ fn tell_the_time() -> anyhow::Result<()> {
 
 async fn work(config: &Config, stop: &CancellationToken) -> anyhow::Result<()> {
     let recorder = RecorderClient::connect(&config.recorder)?;
-    let client = loop {
-        match connect(config, recorder.clone()).await {
-            Ok(client) => break client,
-            Err(error) if stop.is_cancelled() => return Err(error),
-            // The server may be down just now.
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-        }
+    let bugle = patiently(stop, async || connect(config).await).await?;
+    let (lease, seed, number) = (Duration::from_millis(config.lease_ms), config.seed, config.number);
+    let messenger = || Messenger::new(&bugle, &config.queue, recorder.clone(), &config.who, lease);
+    let client = async || {
+        let queue = async || Recorded::new(bugle.clone(), &config.queue, recorder.clone(), &config.who).await;
+        patiently(stop, queue).await
     };
     match config.role {
-        Role::Producer => producer::run(client, config.number, config.seed, stop).await,
-        Role::Worker => worker::run(client, Duration::from_millis(config.lease_ms), config.seed, stop).await,
-        Role::Crowd => worker::run_crowd(client, Duration::from_millis(config.lease_ms), stop).await,
-        Role::Brittle => worker::run_brittle(client, Duration::from_millis(config.lease_ms), stop).await,
-        Role::Chorus => producer::run_chorus(client, config.number, stop).await,
-        Role::Namesakes => producer::run_namesakes(client, config.number).await,
+        Role::Producer => producer::run(client().await?, number, seed, stop).await,
+        Role::Worker => worker::run(client().await?, lease, seed, stop).await,
+        Role::Crowd => worker::run_crowd(client().await?, lease, stop).await,
+        Role::Brittle => worker::run_brittle(client().await?, lease, stop).await,
+        Role::Chorus => producer::run_chorus(client().await?, number, stop).await,
+        Role::Namesakes => producer::run_namesakes(client().await?, number).await,
+        Role::Pusher => messages::produce(messenger(), number, seed, stop).await,
+        Role::Popper => messages::consume(messenger(), seed, stop).await,
+        Role::PoppingCrowd => messages::crowd(messenger(), false, stop).await,
+        Role::FickleCrowd => messages::crowd(messenger(), true, stop).await,
     }
 }
 
-async fn connect(config: &Config, recorder: RecorderClient) -> anyhow::Result<Recorded> {
+/// Tries until it works, or until told to stop: the server may be down just now.
+async fn patiently<T>(
+    stop: &CancellationToken,
+    work: impl AsyncFn() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    loop {
+        match work().await {
+            Err(error) if stop.is_cancelled() => return Err(error),
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            done => return done,
+        }
+    }
+}
+
+async fn connect(config: &Config) -> anyhow::Result<Bugle> {
     let connections = if config.role == Role::Namesakes { NAMESAKES } else { 2 };
     let pool = PgPoolOptions::new()
         .max_connections(connections)
@@ -210,6 +236,5 @@ async fn connect(config: &Config, recorder: RecorderClient) -> anyhow::Result<Re
         .await?;
     let schema = SchemaName::parse(&config.schema)?;
     let options = bugle::Options { schema, migrate: Policy::Verify, ..bugle::Options::default() };
-    let bugle = Bugle::new(pool, options).await?;
-    Recorded::new(bugle, &config.queue, recorder, &config.who).await
+    Ok(Bugle::new(pool, options).await?)
 }

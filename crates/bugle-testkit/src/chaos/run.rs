@@ -6,14 +6,14 @@ use super::clock::Clock;
 use super::node::{Config, Flaw, Node, Role};
 use super::worker::POLL;
 use crate::checker::{Limits, Report, check};
-use crate::history::{Recorder, RecorderClient};
+use crate::history::{History, Recorder, RecorderClient};
 use bugle::Bugle;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The queue that every run uses.
-const QUEUE: &str = "q";
+pub const QUEUE: &str = "q";
 
 /// How long the faults go on: `BUGLE_CHAOS_SECONDS`, or `short` without it.
 #[must_use]
@@ -40,7 +40,7 @@ pub struct Run {
     /// What was promised.
     pub limits: Limits,
     /// How long the drain may take; what is open after that is for the checker to judge.
-    drain_max: Duration,
+    pub(super) drain_max: Duration,
     /// Is the history of a red run worth a look? Not of one that was broken on purpose.
     keeps_history: bool,
     program: &'static str,
@@ -140,13 +140,19 @@ impl Run {
         let history = self.recorder.finish(Duration::from_secs(10))?;
         let snapshot = books::read(&self.bugle).await?;
         let report = check(&history, &snapshot, &self.limits);
+        self.tell(&history, &report)?;
+        Ok(report)
+    }
+
+    /// Prints the verdict, and keeps the history of a red run.
+    pub(super) fn tell(&self, history: &History, report: &Report) -> anyhow::Result<()> {
         eprintln!("{report}");
         if !report.is_green() && self.keeps_history {
             let kept = kept_folder()?.join("history.jsonl");
             history.save(&kept)?;
             eprintln!("the history is kept in {}", kept.display());
         }
-        Ok(report)
+        Ok(())
     }
 
     /// Jobs that have not ended, by the counters.

@@ -19,6 +19,8 @@
 //! | I11 | bounds: attempts, pick-up time, time to drain | `bounds`, `pick_up`, `rows` |
 //! | I14 | the books balance: one state per job, counters equal rows | `books` |
 //!
+//! Messages are judged by [`messages::check`], by rules of their own, M1 to M6.
+//!
 //! A redelivery that breaks in while the job is still held is I5; I10 judges the one that comes after a legal end
 //! but counts its attempt wrongly.
 //!
@@ -62,6 +64,7 @@ mod fencing;
 mod gather;
 mod limits;
 mod loss;
+pub mod messages;
 mod order;
 mod origin;
 mod pick_up;

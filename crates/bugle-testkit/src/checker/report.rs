@@ -34,6 +34,18 @@ pub enum Rule {
     I11,
     /// The books balance.
     I14,
+    /// Messages: nothing accepted is lost, and nothing is done that nobody acked.
+    M1,
+    /// Messages: no phantom, none twice, numbers without gaps.
+    M2,
+    /// Messages: order of a producer in a partition.
+    M3,
+    /// Messages: one holder of a group's lease of a partition.
+    M4,
+    /// Messages: fencing.
+    M5,
+    /// Messages: a cursor never goes back.
+    M6,
 }
 
 /// One contradiction.

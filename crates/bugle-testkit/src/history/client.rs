@@ -60,8 +60,8 @@ impl RecorderClient {
         event.t_ns = began.0;
         event.phase = Phase::Invoke;
         event.call = CALLS.fetch_add(1, Ordering::Relaxed);
-        let (who, op, queue, fault) = (event.who.clone(), event.op, event.queue.clone(), event.fault.clone());
-        let answer = Event { call: event.call, queue, fault, ..Event::new(&who, op) };
+        let (queue, group, fault) = (event.queue.clone(), event.group.clone(), event.fault.clone());
+        let answer = Event { call: event.call, queue, group, fault, ..Event::new(&event.who, event.op) };
         self.record(event)?;
         Ok(Call { client: self.clone(), answer })
     }

@@ -23,6 +23,10 @@ pub enum Op {
     Renew,
     /// The job is not wanted any more.
     Cancel,
+    /// Write messages.
+    Push,
+    /// Lease messages to a group.
+    Pop,
     /// Something was broken on purpose; see [`Fault`].
     Fault,
 }
@@ -129,7 +133,9 @@ pub struct Fault {
 /// - ack, fail, release: `job` and `token`, in the invoke and in the answers; `due` in the `ok` of a fail or
 ///   release that comes back later;
 /// - renew: `token`, and in the `ok` the new `lease_until`;
-/// - cancel: `job`.
+/// - cancel: `job`;
+/// - push: `partition` and `mark`, the `ok` adds `seq`; pop, `ok` only: `partition`, `seq`, `mark`, `token`, `attempt` (the tries before),
+///   `lease_until`; ack, fail, release of messages: `partition`, `seq`, `token`, and the event's `group`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Item {
@@ -146,6 +152,12 @@ pub struct Item {
     /// Jobs that share one run one at a time, in order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_key: Option<Box<str>>,
+    /// The partition of a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<Box<str>>,
+    /// The place of a message in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<i64>,
     /// The lease's token: random, another one for each claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<i64>,
@@ -200,6 +212,9 @@ pub struct Event {
     /// The queue concerned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Box<str>>,
+    /// The consumer group concerned, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Box<str>>,
     /// The database's clock in the middle of the operation. A claim reads it under the queue's lock
     /// (`clock_timestamp()`, not `now()`), so that claims of a queue are ordered by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -227,6 +242,7 @@ impl Event {
             op,
             phase: Phase::Invoke,
             queue: None,
+            group: None,
             db_now: None,
             items: Vec::new(),
             fault: None,
@@ -238,6 +254,13 @@ impl Event {
     #[must_use]
     pub fn queue(mut self, queue: &str) -> Self {
         self.queue = Some(queue.into());
+        self
+    }
+
+    /// Concerns this group.
+    #[must_use]
+    pub fn group(mut self, group: &str) -> Self {
+        self.group = Some(group.into());
         self
     }
 

@@ -11,8 +11,10 @@ use std::time::Duration;
 
 /// Connections of one test's pool. Some twenty tests at once fit into a server's 200.
 const POOL_CONNECTIONS_MAX: u32 = 8;
-/// Cleaning up waits this long for a test's own forgotten transaction, then leaves the place behind.
-const CLEAN_UP_SECONDS_MAX: u64 = 5;
+/// Cleaning up waits this long for a test's own forgotten transaction, then leaves the schema behind.
+const DROP_SCHEMA_WITHIN: Duration = Duration::from_secs(5);
+/// Dropping a database ends its sessions, but waits for a checkpoint, and those of other tests stand in line.
+const DROP_DATABASE_WITHIN: Duration = Duration::from_mins(1);
 
 /// A fresh schema or database for one test, with a pool.
 ///
@@ -112,6 +114,37 @@ impl TestDb {
         Ok(AssertSqlSafe(self.schema_name()?.place_in(sql)))
     }
 
+    /// How many pages a statement touches, written for the schema `bugle`. It is not committed.
+    pub async fn pages_touched(&self, statement: &str) -> anyhow::Result<u64> {
+        let mut session = PgConnection::connect_with(&self.options).await?;
+        let mut tx = session.begin().await?;
+        let mut touched = 0;
+        for _ in 0..2 {
+            // The first time what the session knows of the tables is read as well.
+            sqlx::raw_sql("SAVEPOINT s").execute(&mut *tx).await?;
+            let explain = self.sql(&format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}"))?;
+            let plan: serde_json::Value = sqlx::query_scalar(explain).fetch_one(&mut *tx).await?;
+            sqlx::raw_sql("ROLLBACK TO SAVEPOINT s").execute(&mut *tx).await?;
+            let count = |name: &str| plan[0]["Plan"][name].as_u64();
+            touched = count("Shared Hit Blocks")
+                .zip(count("Shared Read Blocks"))
+                .map(|(hit, read)| hit + read)
+                .context("a plan without buffers")?;
+        }
+        tx.rollback().await?;
+        Ok(touched)
+    }
+
+    /// How many statements of clients PostgreSQL has answered that contain one of these parts, written for the schema `bugle`. One that failed is not counted.
+    ///
+    /// The count takes its time where many tests share a server, and counts what is answered meanwhile as it comes.
+    pub async fn statements(&self, parts: &[&str]) -> anyhow::Result<i64> {
+        let sql = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements
+            WHERE toplevel AND EXISTS (SELECT FROM unnest($1::text[]) part WHERE position(part in query) > 0)";
+        let parts = parts.iter().map(|part| Ok(self.sql(part)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(sqlx::query_scalar(sql).bind(parts).fetch_one(&self.pool).await?)
+    }
+
     /// The same as options, for connections outside the pool.
     #[must_use]
     pub fn connect_options(&self) -> &PgConnectOptions {
@@ -129,10 +162,11 @@ impl Drop for TestDb {
         // Its own thread and runtime: the test's may be on its way out, and cannot be waited on from here.
         let cleaning = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
-                tokio::time::timeout(Duration::from_secs(CLEAN_UP_SECONDS_MAX), clean_up(kind, &name, &admin))
-                    .await?
-            })
+            let within = match kind {
+                Kind::Schema => DROP_SCHEMA_WITHIN,
+                Kind::Database => DROP_DATABASE_WITHIN,
+            };
+            runtime.block_on(async { tokio::time::timeout(within, clean_up(kind, &name, &admin)).await? })
         });
         match cleaning.join() {
             Ok(Ok(())) => {}

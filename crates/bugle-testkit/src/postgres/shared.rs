@@ -31,7 +31,10 @@ pub(super) async fn url() -> anyhow::Result<String> {
 /// the statistics of by default, and those it forgets are missing from a test's count.
 #[must_use]
 pub fn options() -> Options {
-    Options::ephemeral().setting("pg_stat_statements.max", "100000")
+    // What a migration defines is never counted, and its texts would have to be read by every count.
+    Options::ephemeral()
+        .setting("pg_stat_statements.max", "100000")
+        .setting("pg_stat_statements.track_utility", "off")
 }
 
 /// The way into `database` on the server of `url`.

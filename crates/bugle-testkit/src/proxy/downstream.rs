@@ -37,12 +37,9 @@ impl<'a> Downstream<'a> {
 
     /// Reads to the end of the stream, or until something must end the connection.
     pub(super) async fn run(mut self) {
-        let item = match self.read().await {
-            Ok(()) => Item::EndOfStream,
-            Err(ending) => Item::End(ending),
-        };
+        let end = self.read().await.map_or_else(Item::End, |()| Item::EndOfStream);
         // A writer that is gone has ended the connection already.
-        let _ = self.writer.send(item).await;
+        let _ = self.writer.send(end).await;
     }
 
     async fn read(&mut self) -> Result<(), Ending> {

@@ -48,12 +48,9 @@ impl<'a> Upstream<'a> {
 
     /// Reads to the end of the stream, or until something must end the connection.
     pub(super) async fn run(mut self, startup: Vec<u8>) {
-        let item = match self.read(startup).await {
-            Ok(()) => Item::EndOfStream,
-            Err(ending) => Item::End(ending),
-        };
+        let end = self.read(startup).await.map_or_else(Item::End, |()| Item::EndOfStream);
         // A writer that is gone has ended the connection already.
-        let _ = self.writer.send(item).await;
+        let _ = self.writer.send(end).await;
     }
 
     async fn read(&mut self, startup: Vec<u8>) -> Result<(), Ending> {

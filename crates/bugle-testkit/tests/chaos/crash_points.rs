@@ -1,8 +1,8 @@
 //! Row 2: a process that dies at each crash point of enqueue, claim and settlement.
 use crate::place::{Nodes, shared_run};
 use bugle::crash;
-use bugle_testkit::chaos::Role;
-use bugle_testkit::history::FaultKind;
+use bugle_testkit::chaos::{Role, Run};
+use bugle_testkit::history::{FaultKind, RecorderClient};
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,25 @@ async fn row_2_dying_at_any_crash_point_loses_nothing() {
     let (db, mut run) = shared_run().await;
     let nodes = Nodes::start(&mut run, db.url(), 1, 1);
     let nemesis = run.nemesis();
+    let role = |point: &str| if point.starts_with("enqueue") { Role::Producer } else { Role::Worker };
+    let dying = crash::POINTS.iter().map(|point| (*point, role(point)));
+    all_die(&mut run, db.url(), &nemesis, dying).await;
+    let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
+    let killed = report.counts.faults_hit.get(&FaultKind::Killed).copied().unwrap_or(0);
+    report.demand(1, 1).unwrap();
+    assert!(killed > 0);
+}
+
+/// Starts a node for each crash point, and waits until each has died of its own.
+pub(crate) async fn all_die(
+    run: &mut Run,
+    url: &str,
+    nemesis: &RecorderClient,
+    points: impl Iterator<Item = (&'static str, Role)>,
+) {
     let mut dying = Vec::new();
-    for point in crash::POINTS {
-        let role = if point.starts_with("enqueue") { Role::Producer } else { Role::Worker };
-        let node = run.node_that_dies(role, db.url(), point).unwrap();
+    for (point, role) in points {
+        let node = run.node_that_dies(role, url, point).unwrap();
         let window = nemesis.fault(FaultKind::Killed, Some(&node.who)).unwrap();
         dying.push((point, node, window));
     }
@@ -42,8 +57,4 @@ async fn row_2_dying_at_any_crash_point_loses_nothing() {
         assert!(begun.elapsed() < REACHED_WITHIN, "never reached: {never:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let report = run.finish(nodes.producers, nodes.workers).await.unwrap();
-    let killed = report.counts.faults_hit.get(&FaultKind::Killed).copied().unwrap_or(0);
-    report.demand(1, 1).unwrap();
-    assert!(killed > 0);
 }

@@ -12,6 +12,8 @@ mod disk;
 mod fuse;
 mod keys;
 mod load;
+mod messages;
+mod open_pushes;
 mod place;
 mod poison;
 mod processes;

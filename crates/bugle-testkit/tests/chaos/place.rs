@@ -5,6 +5,7 @@ use bugle_testkit::chaos::{Node, Role, Run};
 use bugle_testkit::checker::Report;
 use bugle_testkit::history::{FaultKind, RecorderClient};
 use bugle_testkit::postgres::{TestDb, TestServer};
+use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 pub(crate) const LEASE: Duration = Duration::from_millis(600);
@@ -34,10 +35,61 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    pub(crate) fn start(run: &mut Run, url: &str, producers: usize, workers: usize) -> Self {
-        let mut start = |role, n| (0..n).map(|_| run.node(role, url).unwrap()).collect();
-        Self { producers: start(Role::Producer, producers), workers: start(Role::Worker, workers) }
+    /// Those of messages.
+    pub(crate) fn start_messages(run: &mut Run, url: &str, producers: usize, consumers: usize) -> Self {
+        Self::of((Role::Pusher, Role::Popper), run, url, producers, consumers)
     }
+
+    pub(crate) fn start(run: &mut Run, url: &str, producers: usize, workers: usize) -> Self {
+        Self::of((Role::Producer, Role::Worker), run, url, producers, workers)
+    }
+
+    fn of(roles: (Role, Role), run: &mut Run, url: &str, producers: usize, workers: usize) -> Self {
+        let mut start = |role, n| (0..n).map(|_| run.node(role, url).unwrap()).collect();
+        Self { producers: start(roles.0, producers), workers: start(roles.1, workers) }
+    }
+
+    /// Kills workers and producers in turn, and starts others with these roles in their place.
+    pub(crate) async fn kill_in_turn(
+        &mut self,
+        run: &mut Run,
+        url: &str,
+        roles: (Role, Role),
+        time: Duration,
+    ) {
+        let nemesis = run.nemesis();
+        let mut turn = 0;
+        again_and_again(time, Duration::from_millis(300), async || {
+            turn += 1;
+            if turn % 3 == 0 {
+                replace(run, &nemesis, &mut self.producers, roles.0, url);
+            } else {
+                replace(run, &nemesis, &mut self.workers, roles.1, url);
+            }
+        })
+        .await;
+    }
+
+    /// Stops one worker after the other for longer than its lease, and lets it go on.
+    pub(crate) async fn pause_in_turn(&mut self, nemesis: &RecorderClient, time: Duration) {
+        again_and_again(time, Duration::from_millis(200), async || {
+            let sleeper = self.workers.remove(0);
+            let window = nemesis.fault(FaultKind::Paused, Some(&sleeper.who)).unwrap();
+            sleeper.signal(Signal::STOP).unwrap();
+            tokio::time::sleep(LEASE + LEASE / 2).await;
+            sleeper.signal(Signal::CONT).unwrap();
+            window.end().unwrap();
+            self.workers.push(sleeper);
+        })
+        .await;
+    }
+}
+
+/// A run of the broker on the shared server.
+pub(crate) async fn message_run() -> (TestDb, Run) {
+    let (db, run) = shared_run().await;
+    run.prepare_messages().await.unwrap();
+    (db, run)
 }
 
 /// Runs `breaks` again and again, a moment apart, for as long as the run goes on.

@@ -2,19 +2,39 @@
 use crate::place::{Nodes, again_and_again, demand, own_run, shared_run};
 use bugle_testkit::chaos::{Run, seconds};
 use bugle_testkit::checker::{Report, Rule};
-use bugle_testkit::history::FaultKind;
+use bugle_testkit::history::{FaultKind, RecorderClient};
 use bugle_testkit::postgres::TestServer;
 use bugle_testkit::proxy::{Fault, Proxy};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{Connection as _, PgConnection, PgPool};
 use std::time::Duration;
 
 /// What is not flushed is lost with some luck only: so many runs may pass before it counts as kept.
 const RUNS_MAX: usize = 6;
 /// How long a commit waits for the disk where that matters.
-const SLOW_FLUSH: Duration = Duration::from_millis(20);
+pub(crate) const SLOW_FLUSH: Duration = Duration::from_millis(20);
 
 /// A backend of one of the nodes.
 const SOME_BACKEND: &str = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1";
+
+/// Kills a backend of one of the nodes, and waits until the server is back.
+pub(crate) async fn kill_some_backend(server: &TestServer, pool: &PgPool, nemesis: &RecorderClient) {
+    let Ok(Some(pid)) = sqlx::query_scalar::<_, i32>(SOME_BACKEND).fetch_optional(pool).await else {
+        return;
+    };
+    let Ok(mut witness) = PgConnection::connect_with(&server.connect_options().unwrap()).await else {
+        return;
+    };
+    let window = nemesis.fault(FaultKind::BackendKilled, None).unwrap();
+    server.kill_backend(pid).unwrap();
+    // PostgreSQL ends all its backends, a moment later, and comes back.
+    while witness.ping().await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    while sqlx::query("SELECT 1").execute(pool).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    window.end().unwrap();
+}
 
 #[tokio::test]
 async fn row_6_a_killed_backend_takes_all_connections_and_nothing_is_lost() {
@@ -25,22 +45,7 @@ async fn row_6_a_killed_backend_takes_all_connections_and_nothing_is_lost() {
     let nodes = Nodes::start(&mut run, &server.url().unwrap(), 2, 3);
     let nemesis = run.nemesis();
     again_and_again(seconds(6), Duration::from_secs(1), async || {
-        let Ok(Some(pid)) = sqlx::query_scalar::<_, i32>(SOME_BACKEND).fetch_optional(&pool).await else {
-            return;
-        };
-        let Ok(mut witness) = PgConnection::connect_with(&server.connect_options().unwrap()).await else {
-            return;
-        };
-        let window = nemesis.fault(FaultKind::BackendKilled, None).unwrap();
-        server.kill_backend(pid).unwrap();
-        // PostgreSQL ends all its backends, a moment later, and comes back.
-        while witness.ping().await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        while sqlx::query("SELECT 1").execute(&pool).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        window.end().unwrap();
+        kill_some_backend(&server, &pool, &nemesis).await;
     })
     .await;
     let report = run.finish(nodes.producers, nodes.workers).await.unwrap();

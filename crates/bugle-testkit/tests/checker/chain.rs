@@ -8,9 +8,7 @@ use super::script::{Held, LEASE_MS, Script, hand_out};
 
 /// A job in the hands of a first worker.
 fn held() -> (Script, Held) {
-    let mut s = Script::new();
-    s.enqueue(7);
-    let held = s.claim("w1#1", 7, 10, 1);
+    let (s, held) = Script::claimed();
     (s, held)
 }
 

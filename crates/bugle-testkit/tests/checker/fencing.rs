@@ -43,9 +43,7 @@ fn an_old_ack_under_way_while_the_job_is_handed_out_again_is_refused_too() {
 
 #[test]
 fn a_late_ack_is_accepted_as_long_as_nobody_else_has_the_job() {
-    let mut s = Script::new();
-    s.enqueue(7);
-    let held = s.claim("w1#1", 7, 10, 1);
+    let (mut s, held) = Script::claimed();
     s.wait_ms(10 * LEASE_MS);
     s.ack(held);
     s.is_green();
@@ -95,9 +93,7 @@ fn after_a_crash_the_lost_lease_acks_nothing_once_the_job_is_handed_out_again() 
 
 #[test]
 fn an_ack_under_a_token_that_nobody_was_handed_is_red() {
-    let mut s = Script::new();
-    s.enqueue(7);
-    let held = s.claim("w1#1", 7, 10, 1);
+    let (mut s, held) = Script::claimed();
     let mut right = s.clone();
     s.ack(Held { token: 999, ..held });
     s.is_red_by(Rule::I6);
@@ -107,9 +103,7 @@ fn an_ack_under_a_token_that_nobody_was_handed_is_red() {
 
 #[test]
 fn a_lease_that_gave_its_job_back_acks_nothing() {
-    let mut s = Script::new();
-    s.enqueue(7);
-    let held = s.claim("w1#1", 7, 10, 1);
+    let (mut s, held) = Script::claimed();
     s.release(held);
     let mut refused = s.clone();
     s.ack(held);
@@ -120,9 +114,7 @@ fn a_lease_that_gave_its_job_back_acks_nothing() {
 
 #[test]
 fn a_job_handed_out_after_its_ack_was_answered_is_red() {
-    let mut s = Script::new();
-    s.enqueue(7);
-    let held = s.claim("w1#1", 7, 10, 1);
+    let (mut s, held) = Script::claimed();
     s.ack(held);
     s.is_green();
     s.claim("w2#1", 7, 20, 2);
@@ -132,9 +124,7 @@ fn a_job_handed_out_after_its_ack_was_answered_is_red() {
 
 #[test]
 fn a_job_finished_twice_is_red() {
-    let mut s = Script::new();
-    s.enqueue(7);
-    let held = s.claim("w1#1", 7, 10, 1);
+    let (mut s, held) = Script::claimed();
     s.ack(held);
     let mut refused = s.clone();
     s.ack(held);
@@ -161,9 +151,7 @@ fn a_job_handed_out_after_its_cancel_was_answered_is_red() {
 
 #[test]
 fn an_ack_accepted_beside_a_cancel_is_red() {
-    let mut s = Script::new();
-    s.enqueue(7);
-    let held = s.claim("w1#1", 7, 10, 1);
+    let (mut s, held) = Script::claimed();
     s.cancel(7);
     s.ack(held);
     s.is_red_by(Rule::I7);

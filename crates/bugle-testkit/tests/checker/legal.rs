@@ -91,9 +91,7 @@ fn a_history_with_everything_in_it_is_green_and_counted() {
 
 #[test]
 fn an_unknown_ack_may_have_happened_or_not() {
-    let mut s = Script::new();
-    s.enqueue(7);
-    let held = s.claim("w1#1", 7, 10, 1);
+    let (mut s, held) = Script::claimed();
     s.unknown(held, Op::Ack);
     let mut happened = s.clone();
     happened.put(7, Place::Done);

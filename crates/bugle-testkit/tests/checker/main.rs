@@ -7,6 +7,7 @@ mod early;
 mod fencing;
 mod legal;
 mod loss;
+mod messages;
 mod million;
 mod model;
 mod mutations;

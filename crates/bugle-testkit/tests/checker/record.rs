@@ -24,9 +24,7 @@ fn a_hand_out_without_its_fields_is_red() {
 
 #[test]
 fn an_ack_answered_for_another_job_is_red() {
-    let mut s = Script::new();
-    s.enqueue(7);
-    let held = s.claim("w1#1", 7, 10, 1);
+    let (mut s, held) = Script::claimed();
     let open = s.begin_on(held, Op::Ack);
     s.answer(&open, Phase::Ok, vec![Item::job(8).token(held.token)]);
     s.is_red_by(Rule::I0);
@@ -34,9 +32,7 @@ fn an_ack_answered_for_another_job_is_red() {
 
 #[test]
 fn a_renewal_without_its_new_end_is_red() {
-    let mut s = Script::new();
-    s.enqueue(7);
-    let held = s.claim("w1#1", 7, 10, 1);
+    let (mut s, held) = Script::claimed();
     let open = s.begin("w1#1", Op::Renew, vec![Item::default().token(held.token)]);
     s.answer(&open, Phase::Ok, vec![Item::default().token(held.token)]);
     s.is_red_by(Rule::I0);

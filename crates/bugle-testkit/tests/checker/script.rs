@@ -132,6 +132,14 @@ impl Script {
 
     // Claim.
 
+    /// Job 7 was enqueued and is in the hands of worker w1.
+    pub(crate) fn claimed() -> (Self, Held) {
+        let mut s = Self::new();
+        s.enqueue(7);
+        let held = s.claim("w1#1", 7, 10, 1);
+        (s, held)
+    }
+
     pub(crate) fn claim(&mut self, who: &'static str, job: i64, x: i64, attempt: i32) -> Held {
         let open = self.begin_claim(who);
         self.end_claim(&open, who, hand_out(job, x, attempt))

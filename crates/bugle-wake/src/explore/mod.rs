@@ -57,7 +57,7 @@ impl Source for Rows {
         yield_now().await; // on its way
         let answers = asks.iter().map(|ask| {
             let taken = self.database.claim(ask.most);
-            Answer { item: (taken > 0).then_some(taken), taken, full: taken >= ask.most, again: None }
+            Answer { item: (taken > 0).then_some(taken), taken, full: taken >= ask.most, ..Answer::default() }
         });
         let answers = answers.collect();
         yield_now().await; // on its way back

@@ -182,7 +182,10 @@ impl Listener<'_> {
             tokio::select! {
                 biased;
                 heard = self.session.hear() => match heard {
-                    Heard::Payload(payload) => self.hear(&payload),
+                    Heard::Payload(payload) => {
+                        self.hear(&payload);
+                        tokio::task::yield_now().await; // whoever was woken looks first
+                    }
                     Heard::Lost => return Err(std::io::Error::from(std::io::ErrorKind::ConnectionAborted).into()),
                 },
                 () = self.shared.seats.changed.raised() => {}

@@ -25,7 +25,9 @@
 //! 12. **Shutdown**: hand claims back (1), leave (8). Not modelled as a whole; its parts are.
 //!
 //! As shipped, three things differ (`rules::Variation`): a granted sit rings in its own statement; a node without
-//! demand may keep its seat for a while; claims of one queue wait for each other instead of skipping rows.
+//! demand may keep its seat for a while; claims of one queue wait for each other instead of skipping rows. A fourth
+//! changes nothing here, where a queue is wanted or not: an intention that joins others which wait in vain, after a
+//! look that found nothing for anybody, causes no look of its own.
 //!
 //! # What is modelled
 //!

@@ -47,7 +47,7 @@ pub struct Claimed {
     pub due_at: DateTime<Utc>,
     /// The idempotency key, if it was enqueued with one.
     pub key: Option<String>,
-    /// What few jobs have, as JSON text: a retry rule of its own.
+    /// What few jobs have, as JSON text: a retry rule of its own, and whether it was lost with a worker before.
     pub extra: Option<Box<RawValue>>,
     /// When the lease ends unless it is renewed.
     pub lease_until: DateTime<Utc>,
@@ -132,6 +132,17 @@ impl Queue {
             .map_err(Error::executing)?;
         crash::point("renew.after_commit");
         Ok(renewed)
+    }
+
+    /// Notes that `worker` is about to begin a job that was lost before, at its last attempt.
+    pub(super) async fn note_begun(&self, worker: &str, job: Receipt) -> Result<(), Error> {
+        let noted = sqlx::query(self.bugle.statements().note_begun())
+            .bind(worker)
+            .bind(job.token)
+            .bind(job.id)
+            .execute(self.bugle.pool())
+            .await;
+        noted.map(drop).map_err(Error::executing)
     }
 }
 

@@ -192,7 +192,7 @@ impl Found {
         };
         let item = ended.or_else(no_history);
         let again = (!question.holds(ask.want)).then_some(Duration::ZERO); // there was no room for it
-        Answer { taken: u32::from(item.is_some()), item, full: false, again }
+        Answer { taken: u32::from(item.is_some()), item, full: false, again, dry: false }
     }
 }
 

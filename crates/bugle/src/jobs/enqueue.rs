@@ -1,15 +1,15 @@
 //! Writing jobs: on the handle's own pool, or inside a transaction of the caller.
 
-use super::{Backoff, Handle, Job, JobId, Priority};
-use crate::limits::{ATTEMPTS_MAX, DURATION_MAX, ENQUEUE_JOBS_MAX, PAYLOAD_BYTES_MAX};
+use super::{Backoff, Enqueues, Handle, Job, JobId, Priority};
+use crate::limits::{ATTEMPTS_MAX, DURATION_MAX, PAYLOAD_BYTES_MAX};
 use crate::name::{Key, Kind, QueueName};
 use crate::{Bugle, Error, crash};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use sqlx::PgExecutor;
 use sqlx::postgres::types::PgInterval;
 use sqlx::types::Json;
-use sqlx::{PgConnection, PgExecutor};
 use std::time::Duration;
 
 /// How long a key stands for its job unless told otherwise.
@@ -57,17 +57,17 @@ pub struct Enqueue<'b> {
 }
 
 /// What [`Enqueue`] collected, every part of it checked.
-pub(super) struct Checked {
+pub(crate) struct Checked {
     pub(super) queue: QueueName,
     pub(super) kind: Kind,
     pub(super) payloads: Vec<Json<Box<RawValue>>>,
-    key: Option<Key>,
-    key_window: PgInterval,
-    due_at: Option<DateTime<Utc>>,
-    delay: Option<PgInterval>,
+    pub(super) key: Option<Key>,
+    pub(super) key_window: PgInterval,
+    pub(super) due_at: Option<DateTime<Utc>>,
+    pub(super) delay: Option<PgInterval>,
     pub(super) lane: i32,
     pub(super) max_attempts: i32,
-    extra: Option<Json<Box<RawValue>>>,
+    pub(super) extra: Option<Json<Box<RawValue>>>,
 }
 
 impl<'b> Enqueue<'b> {
@@ -148,7 +148,9 @@ impl<'b> Enqueue<'b> {
         let bugle = self.bugle;
         let checked = self.check()?;
         if checked.is_plain() {
-            return bugle.fuse().write(bugle, checked).await;
+            let queue = checked.queue.clone();
+            let written = bugle.enqueues().call(&Enqueues(bugle.clone()), queue, checked).await;
+            return written.unwrap_or_else(|| Err(Error::timed_out()));
         }
         let mut connection = bugle.pool().acquire().await.map_err(Error::connecting)?;
         crash::point("enqueue.before_send");
@@ -243,88 +245,6 @@ impl EnqueueMany<'_> {
     }
 }
 
-impl Checked {
-    /// May it be written together with others?
-    fn is_plain(&self) -> bool {
-        self.key.is_none() && self.due_at.is_none() && self.delay.is_none() && self.extra.is_none()
-    }
-
-    /// Writes the job in a transaction of its own. One that others stood in the way of for a moment is tried once more, before anybody
-    /// is bothered with it: in a caller's transaction only the caller can do that.
-    pub(super) async fn write_own(
-        &self,
-        bugle: &Bugle,
-        connection: &mut PgConnection,
-    ) -> Result<JobId, Error> {
-        match self.write_one(bugle, &mut *connection).await {
-            Err(error) if error.is_passing() => self.write_one(bugle, connection).await,
-            answer => answer,
-        }
-    }
-
-    async fn write_one<'e>(&self, bugle: &Bugle, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
-        if self.is_plain() {
-            return self.write_plain(bugle, executor).await;
-        }
-        sqlx::query_scalar(bugle.statements().enqueue())
-            .bind(self.queue.as_str())
-            .bind(self.kind.as_str())
-            .bind(self.payloads.first())
-            .bind(self.due_at)
-            .bind(self.delay.as_ref())
-            .bind(self.lane)
-            .bind(self.key.as_ref().map(Key::as_str))
-            .bind(self.key_window)
-            .bind(self.max_attempts)
-            .bind(bugle.namespace().as_str())
-            .bind(self.extra.as_ref())
-            .fetch_one(executor)
-            .await
-            .map_err(Error::executing)
-    }
-
-    async fn write_plain<'e>(&self, bugle: &Bugle, executor: impl PgExecutor<'e>) -> Result<JobId, Error> {
-        sqlx::query_scalar(bugle.statements().enqueue_plain())
-            .bind(bugle.namespace_number())
-            .bind(self.queue.as_str())
-            .bind(self.lane)
-            .bind(self.max_attempts)
-            .bind(self.kind.as_str())
-            .bind(self.payloads.first())
-            .bind(bugle.namespace().as_str())
-            .fetch_one(executor)
-            .await
-            .map_err(Error::executing)
-    }
-
-    async fn write_many<'e>(
-        &self,
-        bugle: &Bugle,
-        executor: impl PgExecutor<'e>,
-    ) -> Result<Vec<JobId>, Error> {
-        if self.payloads.len() > ENQUEUE_JOBS_MAX {
-            return Err(Error::Invalid {
-                what: "number of jobs",
-                fault: format!("is {}, over the limit of {ENQUEUE_JOBS_MAX}", self.payloads.len()),
-                next: "enqueue them in several calls",
-            });
-        }
-        let ids: Vec<i64> = sqlx::query_scalar(bugle.statements().enqueue_many())
-            .bind(self.queue.as_str())
-            .bind(self.kind.as_str())
-            .bind(&self.payloads)
-            .bind(self.due_at)
-            .bind(self.delay.as_ref())
-            .bind(self.lane)
-            .bind(self.max_attempts)
-            .bind(bugle.namespace().as_str())
-            .fetch_one(executor)
-            .await
-            .map_err(Error::executing)?;
-        Ok(ids.into_iter().map(JobId).collect())
-    }
-}
-
 pub(super) fn payload<J: Serialize>(kind: &str, job: &J) -> Result<Box<RawValue>, Error> {
     let raw = serde_json::value::to_raw_value(job)
         .map_err(|source| Error::Payload { kind: kind.to_owned(), source })?;
@@ -366,13 +286,9 @@ fn has_nul(json: &str) -> bool {
     })
 }
 
-pub(super) fn interval(what: &'static str, duration: Duration) -> Result<PgInterval, Error> {
+pub(crate) fn interval(what: &'static str, duration: Duration) -> Result<PgInterval, Error> {
     if duration > DURATION_MAX {
-        return Err(Error::Invalid {
-            what,
-            fault: format!("is {duration:?}"),
-            next: "use at most 100 years",
-        });
+        return Err(Error::Invalid { what, fault: format!("is {duration:?}"), next: "use 0 to 100 years" });
     }
     let microseconds = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
     Ok(PgInterval { months: 0, days: 0, microseconds })

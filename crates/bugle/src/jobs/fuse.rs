@@ -1,187 +1,98 @@
-//! Single enqueues of many callers at once, written together.
-//!
-//! A call that finds nobody writing for its queue is written at once; those that come meanwhile are written together, with one statement,
-//! when that is done. Nobody is held back for company, and everybody is answered after the commit of their own
-//! job. Eight callers then wait for one flush instead of eight.
+//! Single enqueues of many callers at once, written together, queue by queue.
 
 use super::JobId;
 use super::enqueue::Checked;
+use crate::fuse::Batch;
 use crate::name::QueueName;
 use crate::{Bugle, Error, Outcome, crash};
-use sqlx::PgConnection;
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use tokio::sync::oneshot;
+use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, Postgres};
 
-/// Writers of one queue at a time.
-const WRITERS: usize = 1;
-/// Most jobs of one statement: what a small machine writes in some milliseconds.
-const FUSED_MAX: usize = 500;
+/// Plain jobs of a handle.
+#[derive(Clone)]
+pub(crate) struct Enqueues(pub(super) Bugle);
 
-/// The calls that wait for a writer, queue by queue. A queue is here while somebody writes for it.
-#[derive(Default)]
-pub(crate) struct Fuse(Mutex<HashMap<QueueName, Waiting>>);
+impl Batch for Enqueues {
+    type Key = QueueName;
+    type Call = Checked;
+    type Answer = Result<JobId, Error>;
+    type Kept = Option<PoolConnection<Postgres>>;
 
-#[derive(Default)]
-struct Waiting {
-    calls: Vec<Call>,
-    writers: usize,
-}
+    /// What a small machine writes in some milliseconds.
+    const MOST: usize = 500;
 
-struct Call {
-    job: Checked,
-    answer: oneshot::Sender<Result<JobId, Error>>,
-}
-
-impl Fuse {
-    /// Writes a plain job; answered when it has been committed.
-    ///
-    /// Whoever drops the future does not learn what became of the job: others are written by the same statement.
-    pub(super) async fn write(&self, bugle: &Bugle, job: Checked) -> Result<JobId, Error> {
-        let (answer, answered) = oneshot::channel();
-        let begin = {
-            let mut queues = self.lock();
-            let waiting = queues.entry(job.queue.clone()).or_default();
-            let queue = (waiting.writers < WRITERS).then(|| job.queue.clone());
-            waiting.writers += usize::from(queue.is_some());
-            waiting.calls.push(Call { job, answer });
-            queue
+    async fn make(
+        &self,
+        queue: &QueueName,
+        kept: &mut Option<PoolConnection<Postgres>>,
+        jobs: Vec<Checked>,
+    ) -> Vec<Result<JobId, Error>> {
+        let mut connection = match kept.take() {
+            Some(connection) => connection,
+            None => match self.0.pool().acquire().await.map_err(Error::connecting) {
+                Ok(acquired) => acquired,
+                Err(error) => return alike(jobs.len(), &error),
+            },
         };
-        if let Some(queue) = begin {
-            tokio::spawn(Writer { bugle: bugle.clone(), queue, ended: false }.run());
-        }
-        // A writer that is gone without an answer went with its runtime, perhaps after it had sent the statement.
-        answered.await.unwrap_or_else(|_| Err(Error::timed_out()))
-    }
-
-    /// The next calls to be written. None: there are none, and the writer is counted as gone from this moment on.
-    fn take(&self, queue: &QueueName) -> Option<Vec<Call>> {
-        let mut queues = self.lock();
-        let calls = queues.get_mut(queue).map(|waiting| &mut waiting.calls).filter(|calls| !calls.is_empty());
-        let Some(calls) = calls else {
-            leave(&mut queues, queue);
-            return None;
-        };
-        let most = calls.len().min(FUSED_MAX);
-        Some(calls.drain(..most).collect())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<QueueName, Waiting>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let answers = write(&self.0, queue, &mut connection, jobs).await;
+        // Where something failed it is perhaps the connection that is broken.
+        *kept = answers.iter().all(Result::is_ok).then_some(connection);
+        answers
     }
 }
 
-/// One writer less.
-fn leave(queues: &mut HashMap<QueueName, Waiting>, queue: &QueueName) {
-    if let Some(waiting) = queues.get_mut(queue) {
-        waiting.writers -= 1;
-        if waiting.writers == 0 && waiting.calls.is_empty() {
-            queues.remove(queue);
-        }
-    }
-}
-
-/// Writes what waits for one queue until nothing does.
-struct Writer {
-    bugle: Bugle,
-    queue: QueueName,
-    ended: bool,
-}
-
-impl Drop for Writer {
-    /// One that panics: the next call starts another.
-    fn drop(&mut self) {
-        if !self.ended {
-            leave(&mut self.bugle.fuse().lock(), &self.queue);
-        }
-    }
-}
-
-impl Writer {
-    async fn run(mut self) {
-        let mut connection = None;
-        while let Some(calls) = self.bugle.fuse().take(&self.queue) {
-            if connection.is_none() {
-                match self.bugle.pool().acquire().await.map_err(Error::connecting) {
-                    Ok(acquired) => connection = Some(acquired),
-                    Err(error) => {
-                        answer_all(calls, &error);
-                        continue;
-                    }
-                }
-            }
-            if let Some(acquired) = &mut connection
-                && !self.write(acquired, calls).await
-            {
-                connection = None; // perhaps it is the connection that is broken
-            }
-            // Those who were just answered and have more to write get in first: without it they would find nobody, one by one.
-            tokio::task::yield_now().await;
-        }
-        self.ended = true;
-    }
-
-    /// Writes the jobs of several calls and answers each. False: something failed.
-    async fn write(&self, connection: &mut PgConnection, mut calls: Vec<Call>) -> bool {
-        crash::point("enqueue.before_send");
-        if let [_] = &calls[..]
-            && let Some(call) = calls.pop()
-        {
-            return self.write_alone(connection, call).await;
-        }
-        match self.write_fused(connection, &calls).await {
-            Ok(ids) => {
+/// Writes the jobs of several calls.
+async fn write(
+    bugle: &Bugle,
+    queue: &QueueName,
+    connection: &mut PgConnection,
+    jobs: Vec<Checked>,
+) -> Vec<Result<JobId, Error>> {
+    crash::point("enqueue.before_send");
+    if jobs.len() > 1 {
+        match write_fused(bugle, queue, connection, &jobs).await {
+            Ok(ids) if ids.len() == jobs.len() => {
                 crash::point("enqueue.after_commit");
-                self.bugle.wake_local_by_name(&self.queue);
-                for (call, id) in calls.into_iter().zip(ids) {
-                    let _ = call.answer.send(Ok(id)); // whoever asked may be gone
-                }
-                true
+                bugle.wake_local_by_name(queue);
+                return ids.into_iter().map(Ok).collect();
             }
-            // Nothing was written, because of one of them: each gets its own answer.
-            Err(error) if error.outcome() == Outcome::Refused => {
-                let mut well = true;
-                for call in calls {
-                    well &= self.write_alone(connection, call).await;
-                }
-                well
-            }
-            Err(error) => {
-                answer_all(calls, &error);
-                false
-            }
+            Err(error) if error.outcome() == Outcome::Unknown => return alike(jobs.len(), &error),
+            // Nothing was written, because of one of them or for want of the queue: each gets its own answer.
+            Ok(_) | Err(_) => {}
         }
     }
-
-    async fn write_alone(&self, connection: &mut PgConnection, call: Call) -> bool {
-        let answer = call.job.write_own(&self.bugle, connection).await;
+    let mut answers = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let answer = job.write_own(bugle, connection).await;
         crash::point("enqueue.after_commit");
-        let well = answer.is_ok();
-        if well {
-            self.bugle.wake_local_by_name(&self.queue);
+        if answer.is_ok() {
+            bugle.wake_local_by_name(queue);
         }
-        let _ = call.answer.send(answer);
-        well
+        answers.push(answer);
     }
-
-    async fn write_fused(&self, connection: &mut PgConnection, calls: &[Call]) -> Result<Vec<JobId>, Error> {
-        let jobs = || calls.iter().map(|call| &call.job);
-        let ids: Vec<i64> = sqlx::query_scalar(self.bugle.statements().enqueue_fused())
-            .bind(self.bugle.namespace().as_str())
-            .bind(self.queue.as_str())
-            .bind(jobs().map(|job| job.kind.as_str()).collect::<Vec<_>>())
-            .bind(jobs().filter_map(|job| job.payloads.first().cloned()).collect::<Vec<_>>())
-            .bind(jobs().map(|job| job.lane).collect::<Vec<_>>())
-            .bind(jobs().map(|job| job.max_attempts).collect::<Vec<_>>())
-            .fetch_one(connection)
-            .await
-            .map_err(Error::executing)?;
-        Ok(ids.into_iter().map(JobId).collect())
-    }
+    answers
 }
 
-fn answer_all(calls: Vec<Call>, error: &Error) {
-    for call in calls {
-        let _ = call.answer.send(Err(error.again()));
-    }
+async fn write_fused(
+    bugle: &Bugle,
+    queue: &QueueName,
+    connection: &mut PgConnection,
+    jobs: &[Checked],
+) -> Result<Vec<JobId>, Error> {
+    let ids: Vec<i64> = sqlx::query_scalar(bugle.statements().enqueue_fused())
+        .bind(bugle.namespace_number())
+        .bind(queue.as_str())
+        .bind(jobs.iter().map(|job| job.kind.as_str()).collect::<Vec<_>>())
+        .bind(jobs.iter().filter_map(|job| job.payloads.first().cloned()).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| job.lane).collect::<Vec<_>>())
+        .bind(jobs.iter().map(|job| job.max_attempts).collect::<Vec<_>>())
+        .fetch_all(connection)
+        .await
+        .map_err(Error::executing)?;
+    Ok(ids.into_iter().map(JobId).collect())
+}
+
+/// The same answer for all.
+fn alike(count: usize, error: &Error) -> Vec<Result<JobId, Error>> {
+    (0..count).map(|_| Err(error.again())).collect()
 }

@@ -78,8 +78,8 @@ pub(super) async fn look(
     read(connection, statements, asks, &tokens, rows).await
 }
 
-/// The same for a single ask, faster, on a connection with pinned plans. `None`: there is something unusual to be done, and nothing has
-/// happened.
+/// The same for a single ask that finds nothing or one job, faster, on a connection with pinned plans. `None`: there is more to be done, and
+/// nothing has happened.
 pub(super) async fn quick_look(
     connection: &mut PgConnection,
     statements: &Statements,
@@ -87,20 +87,25 @@ pub(super) async fn quick_look(
 ) -> Result<Option<Look>, Error> {
     let token = rand::random_range(1..i64::MAX);
     crash::point("claim.before_send");
-    let rows: Vec<PgRow> = sqlx::query(statements.quick_look())
+    let row: Option<PgRow> = sqlx::query(statements.quick_look())
         .bind(token)
         .bind(ask.queue)
         .bind(&*ask.worker)
-        .bind(i64::from(ask.most))
         .bind(ask.lease)
         .bind(from(ask.hint.due_from))
         .bind(from(ask.hint.until_from))
-        .fetch_all(&mut *connection)
+        .fetch_optional(&mut *connection)
         .await
         .map_err(Error::executing)?;
     crash::point("claim.after_commit");
-    let looks = read(connection, statements, std::slice::from_ref(ask), &[token], rows).await?;
-    Ok(looks.into_iter().flatten().next())
+    let Some(row) = row else { return Ok(None) };
+    let tail = Tail::from_row(&row).map_err(Error::Answer)?;
+    let job = match tail.got {
+        0 => None,
+        _ => Some(Body::from_row(&row).map_err(Error::Answer)?.claimed(token)),
+    };
+    crash::point("claim.after_bodies");
+    Ok(Some(tail.look(token, ask.most, job.into_iter().collect())))
 }
 
 /// Reads what a look answered, and fetches the bodies that it left behind.

@@ -60,6 +60,7 @@ mod source;
 mod statements;
 pub mod sweep;
 pub mod worker;
+mod write;
 
 pub use claim::{Claimed, Look, Receipt};
 pub use copy::{EnqueueBulk, Payload};
@@ -68,10 +69,12 @@ pub use handle::{End, Ending, Handle, NotDone};
 pub use job::{Job, JobId, Priority, State};
 pub use queue::Queue;
 pub use retry::Backoff;
+pub(crate) use retry::{TABLE_MAX, Written};
 pub use settle::{Ended, Failure};
 pub use worker::{Ctx, Done, Shared, Verdict, Worker};
 
 pub(crate) use ends::EndSource;
-pub(crate) use fuse::Fuse;
+pub(crate) use fuse::Enqueues;
 pub(crate) use source::JobSource;
 pub(crate) use statements::Statements;
+pub(crate) use worker::Company;

@@ -15,19 +15,53 @@ pub struct Queue {
     pub(super) bugle: Bugle,
     pub(super) number: i32,
     pub(super) name: QueueName,
+    pub(super) carries: Carries,
+}
+
+/// What hangs on the jobs of a queue: whoever ends one ends that as well, in the same statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carries {
+    /// Nothing: a job is a job.
+    Nothing,
+    /// A step of a workflow.
+    Steps,
 }
 
 impl Bugle {
     /// The queue of this name, made if it does not exist.
     pub async fn queue(&self, name: &str) -> Result<Queue, Error> {
+        self.find_or_make(name, self.statements().declare_queue(), Carries::Nothing).await
+    }
+
+    /// The same for steps of workflows.
+    pub(crate) async fn step_queue(&self, name: &str) -> Result<Queue, Error> {
+        self.find_or_make(name, self.statements().declare_step_queue(), Carries::Steps).await
+    }
+
+    /// The queue of what Bugle itself does in the workflows of this namespace.
+    pub(crate) async fn engine_queue(&self) -> Result<Queue, Error> {
+        let number = sqlx::query_scalar(self.statements().declare_engine())
+            .bind(self.namespace().as_str())
+            .fetch_one(self.pool())
+            .await
+            .map_err(Error::executing)?;
+        Ok(Queue {
+            bugle: self.clone(),
+            number,
+            name: QueueName::parse("flow engine")?,
+            carries: Carries::Nothing,
+        })
+    }
+
+    async fn find_or_make(&self, name: &str, sql: sqlx::SqlStr, carries: Carries) -> Result<Queue, Error> {
         let name = QueueName::parse(name)?;
-        let number = sqlx::query_scalar(self.statements().declare_queue())
+        let number = sqlx::query_scalar(sql)
             .bind(name.as_str())
             .bind(self.namespace().as_str())
             .fetch_one(self.pool())
             .await
             .map_err(Error::executing)?;
-        Ok(Queue { bugle: self.clone(), number, name })
+        Ok(Queue { bugle: self.clone(), number, name, carries })
     }
 }
 
@@ -74,6 +108,10 @@ impl Queue {
     #[must_use]
     pub fn name(&self) -> &QueueName {
         &self.name
+    }
+
+    pub(crate) fn number(&self) -> i32 {
+        self.number
     }
 
     /// The engine that wakes this queue's waiters; from now on it knows the queue.

@@ -91,10 +91,15 @@ impl Backoff {
             fault,
             next: "use waits of at most 100 years, and 1 to 100 of them in a table",
         };
-        if let Self::Table(waits) = self
-            && (waits.is_empty() || waits.len() > TABLE_MAX)
-        {
-            return Err(refused(format!("has {} waits", waits.len())));
+        let waits = match self {
+            Self::Table(waits) if waits.is_empty() || waits.len() > TABLE_MAX => {
+                return Err(refused(format!("has {} waits", waits.len())));
+            }
+            Self::Table(waits) => waits,
+            Self::Exponential { base, max, .. } => &vec![*base, *max],
+        };
+        if let Some(long) = waits.iter().find(|wait| **wait > DURATION_MAX) {
+            return Err(refused(format!("has a wait of {long:?}")));
         }
         let extra = Extra { retry: Some(Written::from(self)) };
         serde_json::value::to_raw_value(&extra)
@@ -116,7 +121,7 @@ impl Backoff {
 }
 
 /// Most waits of a table: what is kept with a job must stay small.
-const TABLE_MAX: usize = 100;
+pub(crate) const TABLE_MAX: usize = 100;
 
 /// The column `extra`: what few jobs have.
 #[derive(Serialize, Deserialize)]
@@ -126,9 +131,9 @@ struct Extra {
 }
 
 /// A rule in the database, in seconds: people write it in SQL as well.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+pub(crate) enum Written {
     Table { table_s: Vec<f64> },
     Exponential { base_s: f64, max_s: f64, jitter: f64 },
 }
@@ -148,7 +153,8 @@ impl From<&Backoff> for Written {
 }
 
 impl Written {
-    fn rule(self) -> Option<Backoff> {
+    /// The rule itself, when its waits are possible.
+    pub(crate) fn rule(self) -> Option<Backoff> {
         let wait = |s: f64| Duration::try_from_secs_f64(s).ok().filter(|d| *d <= DURATION_MAX);
         match self {
             Self::Table { table_s } if table_s.len() <= usize::from(ATTEMPTS_MAX) => {
@@ -223,5 +229,20 @@ mod tests {
             assert_eq!(Backoff::of(Some(&extra)), None);
         }
         assert!(Backoff::table([]).to_extra().is_err());
+    }
+
+    #[test]
+    fn waits_may_be_as_long_as_a_delay_and_no_longer() {
+        let longer = DURATION_MAX + Duration::from_millis(1);
+        for (rule, legal) in [
+            (Backoff::table([DURATION_MAX]), true),
+            (Backoff::table([Duration::ZERO, longer]), false),
+            (Backoff::exponential(SECOND, DURATION_MAX), true),
+            (Backoff::exponential(SECOND, longer), false),
+        ] {
+            let extra = rule.to_extra();
+            assert_eq!(extra.is_ok(), legal, "{rule:?}");
+            assert!(!legal || Backoff::of(extra.ok().as_deref()) == Some(rule));
+        }
     }
 }

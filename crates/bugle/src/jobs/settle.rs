@@ -1,6 +1,7 @@
 //! Ending what was claimed: every call names its receipts, and a receipt that is too old changes nothing.
 
 use super::enqueue::interval;
+use super::queue::Carries;
 use super::{JobId, Queue, Receipt, State, Statements};
 use crate::limits::{DURATION_MAX, ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
 use crate::{Error, crash};
@@ -104,7 +105,12 @@ impl Queue {
     /// Which of these jobs are still held; the others were lost, cancelled or have ended.
     pub async fn held(&self, receipts: &[Receipt]) -> Result<Vec<JobId>, Error> {
         let columns = Columns::new(receipts.iter());
-        sqlx::query_scalar(self.bugle.statements().held())
+        let statements = self.bugle.statements();
+        let sql = match self.carries {
+            Carries::Nothing => statements.held(),
+            Carries::Steps => statements.held_steps(),
+        };
+        sqlx::query_scalar(sql)
             .bind(self.number)
             .bind(columns.lane)
             .bind(columns.x)
@@ -122,7 +128,12 @@ impl Queue {
         receipt: Receipt,
         result: Option<serde_json::Value>,
     ) -> Result<(), Error> {
-        sqlx::query(self.bugle.statements().ack_in())
+        let statements = self.bugle.statements();
+        let sql = match self.carries {
+            Carries::Nothing => statements.ack_in(),
+            Carries::Steps => statements.ack_step_in(),
+        };
+        sqlx::query(sql)
             .bind(self.number)
             .bind(receipt.lane)
             .bind(receipt.x)
@@ -160,22 +171,40 @@ impl Desk<'_> {
         closed: &[i64],
     ) -> Result<Vec<JobId>, Error> {
         let columns = Columns::new(receipts.iter());
+        let statements = self.queue.bugle.statements();
+        let sql = match self.queue.carries {
+            Carries::Nothing => statements.ack(),
+            Carries::Steps => statements.ack_steps(),
+        };
         crash::point("ack.before_send");
         let ended = columns
-            .bind_to(sqlx::query_scalar(self.queue.bugle.statements().ack()).bind(self.queue.number))
+            .bind_to(sqlx::query_scalar(sql).bind(self.queue.number))
             .bind(closed)
             .bind(results)
             .fetch_all(self.connection)
             .await
             .map_err(Error::executing)?;
         crash::point("ack.after_commit");
+        if self.queue.carries == Carries::Steps {
+            self.queue.bugle.wake_local(self.queue.number); // for those that follow
+        }
         Ok(ended)
+    }
+
+    /// May jobs be ended claim by claim? Those that carry something have each its own end.
+    pub(super) fn ends_claims(&self) -> bool {
+        self.queue.carries == Carries::Nothing
     }
 
     /// Which of these jobs somebody else's open transaction holds: nobody knows yet whether they have ended.
     pub(super) async fn locked(self, receipts: &[Receipt]) -> Result<Vec<JobId>, Error> {
         let columns = Columns::new(receipts.iter());
-        sqlx::query_scalar(self.queue.bugle.statements().locked())
+        let statements = self.queue.bugle.statements();
+        let sql = match self.queue.carries {
+            Carries::Nothing => statements.locked(),
+            Carries::Steps => statements.locked_steps(),
+        };
+        sqlx::query_scalar(sql)
             .bind(self.queue.number)
             .bind(columns.lane)
             .bind(columns.x)
@@ -222,7 +251,12 @@ impl Desk<'_> {
         let message: Vec<String> =
             failures.iter().map(|f| storable(&f.message, ERROR_MESSAGE_BYTES_MAX)).collect();
         crash::point("fail.before_send");
-        let ended: Vec<(JobId, String)> = sqlx::query_as(self.queue.bugle.statements().fail())
+        let statements = self.queue.bugle.statements();
+        let sql = match self.queue.carries {
+            Carries::Nothing => statements.fail(),
+            Carries::Steps => statements.fail_steps(),
+        };
+        let ended: Vec<(JobId, String)> = sqlx::query_as(sql)
             .bind(self.queue.number)
             .bind(columns.lane)
             .bind(columns.x)

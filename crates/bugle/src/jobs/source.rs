@@ -138,6 +138,6 @@ impl JobSource {
         let (full, again) = (look.full, look.look_again_in);
         // Not what was claimed: a job may have been cancelled before its body was fetched, and its slot is free.
         let taken = u32::try_from(look.jobs.len()).unwrap_or(u32::MAX);
-        Answer { item: (!look.jobs.is_empty()).then_some(look), taken, full, again }
+        Answer { item: (!look.jobs.is_empty()).then_some(look), taken, full, again, dry: false }
     }
 }

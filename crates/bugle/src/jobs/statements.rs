@@ -1,28 +1,11 @@
 //! The SQL of jobs, made once for the schema that is used.
 
-use crate::name::SchemaName;
-use sqlx::{AssertSqlSafe, SqlSafeStr as _, SqlStr};
-
-macro_rules! statements {
-    ($($name:ident),* $(,)?) => {
-        /// Every statement of jobs: one `.sql` file each.
-        pub(crate) struct Statements { $($name: SqlStr),* }
-
-        impl Statements {
-            pub(crate) fn new(schema: &SchemaName) -> Self {
-                // The schema's name is checked and is the only thing ever put into SQL.
-                Self { $($name: AssertSqlSafe(schema.place_in(include_str!(concat!("sql/", stringify!($name), ".sql")))).into_sql_str()),* }
-            }
-
-            $(pub(crate) fn $name(&self) -> SqlStr { self.$name.clone() })*
-        }
-    };
-}
-
-statements!(
+crate::statements::statements!(
+    /// Every statement of jobs: one `.sql` file each.
     enqueue,
     enqueue_plain,
     enqueue_many,
+    enqueue_many_plain,
     enqueue_fused,
     copy_jobs,
     copied,
@@ -30,11 +13,19 @@ statements!(
     list_namespaces,
     find_namespace,
     declare_queue,
+    declare_step_queue,
+    declare_engine,
     look,
     quick_look,
     bodies,
     renew,
+    note_begun,
     ack,
+    ack_steps,
+    ack_step_in,
+    held_steps,
+    locked_steps,
+    fail_steps,
     ack_claims,
     ack_in,
     held,
@@ -60,8 +51,7 @@ statements!(
     ahead_of,
     list_dead,
     find_dead,
-    redrive_dead,
-    purge_dead,
+    change_dead,
     producer_rings,
     set_mode,
     pause,

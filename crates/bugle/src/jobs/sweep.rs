@@ -2,6 +2,7 @@
 //! sweep's lock does the work. (Ended leases are not its business: every look takes them back.)
 
 use super::Statements;
+use crate::broker::{self, maintain};
 use crate::{Bugle, Error};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
@@ -54,23 +55,29 @@ async fn trim(pool: &PgPool, statements: &Statements) -> Result<i64, Error> {
 pub(crate) struct Sweeper {
     pool: PgPool,
     statements: Arc<Statements>,
-    /// Looks of this node that found something.
-    finds: Arc<AtomicU64>,
+    messages: Arc<broker::Statements>,
+    /// Looks of this node that found something: jobs, messages.
+    finds: [Arc<AtomicU64>; 2],
     beats: AtomicU64,
     swept_finds: AtomicU64,
     under_way: Arc<AtomicBool>,
 }
 
 impl Sweeper {
-    pub(crate) fn new(pool: PgPool, statements: Arc<Statements>, finds: Arc<AtomicU64>) -> Self {
+    pub(crate) fn new(
+        pool: PgPool,
+        statements: Arc<Statements>,
+        messages: Arc<broker::Statements>,
+        finds: [Arc<AtomicU64>; 2],
+    ) -> Self {
         let (beats, swept_finds) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { pool, statements, finds, beats, swept_finds, under_way: Arc::default() }
+        Self { pool, statements, messages, finds, beats, swept_finds, under_way: Arc::default() }
     }
 
     /// One heartbeat; the first one is the node's start.
     pub(crate) fn beat(&self) {
         let beat = self.beats.fetch_add(1, Ordering::Relaxed);
-        let finds = self.finds.load(Ordering::Relaxed);
+        let finds = self.finds.iter().map(|finds| finds.load(Ordering::Relaxed)).sum();
         let busy = self.swept_finds.swap(finds, Ordering::Relaxed) != finds;
         let partitions = beat.is_multiple_of(PARTITION_BEATS);
         if !partitions && !busy && !beat.is_multiple_of(IDLE_TRIM_BEATS) {
@@ -79,15 +86,22 @@ impl Sweeper {
         if self.under_way.swap(true, Ordering::AcqRel) {
             return;
         }
+        let idle_turn = beat.is_multiple_of(IDLE_TRIM_BEATS);
         let (pool, statements, under_way) =
             (self.pool.clone(), self.statements.clone(), self.under_way.clone());
+        let messages = self.messages.clone();
         tokio::spawn(async move {
             let swept = if partitions {
                 sweep(&pool, &statements, None).await.map(drop)
             } else {
                 trim(&pool, &statements).await.map(drop)
             };
-            if let Err(error) = swept {
+            let maintained = if idle_turn {
+                maintain::maintain(&pool, &messages, None).await.map(drop)
+            } else {
+                maintain::trim(&pool, &messages, None).await.map(drop)
+            };
+            for error in [swept.err(), maintained.err()].into_iter().flatten() {
                 tracing::warn!(%error, "sweep failed, trying again later");
             }
             under_way.store(false, Ordering::Release);

@@ -67,6 +67,32 @@ async fn an_owner_lets_its_guests_finish_and_a_late_one_begins_anew() {
     next.stop().await.unwrap();
 }
 
+/// Whoever waits for what a worker does must not keep the worker out.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_only_waits_makes_way_for_one_that_stays_and_joins_it() {
+    let home = home();
+    let dir = home.path().join("pg");
+    let waiting = open(&dir, Stay::Waiting).await;
+    assert!(!waiting.is_to_be_left().unwrap());
+    let staying = tokio::spawn({
+        let dir = dir.clone();
+        async move { owned(&dir, Stay::Long).await }
+    });
+    while !waiting.is_to_be_left().unwrap() {
+        tokio::task::yield_now().await; // somebody comes who stays
+    }
+    let Embedded::Owned(server) = waiting else { panic!("is a guest: {waiting:?}") };
+    server.stop().await.unwrap();
+    // He who has made way does not take it again while the other one is still starting.
+    let again = Embedded::Guest(guest(&dir, Stay::Waiting).await);
+    let server = staying.await.unwrap();
+    assert!(!again.is_to_be_left().unwrap());
+    server.stop().await.unwrap();
+    assert!(again.is_to_be_left().unwrap(), "the server has ended");
+    drop(again);
+    owned(&dir, Stay::Waiting).await.stop().await.unwrap(); // nobody stays any more
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_stays_waits_for_a_brief_owner_instead_of_joining_it() {
     let home = home();

@@ -8,14 +8,14 @@ use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::{Connection as _, FromRow, PgConnection};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use bugle_testkit::{SOON, until};
+
 /// So far away that whatever happens was not caused by it.
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
-/// Nothing that is woken takes so long, on the slowest machine.
-pub(crate) const SOON: Duration = Duration::from_secs(15);
 
 /// A schema of one test's own. `outside` belongs to no node: nobody ever waits with it.
 pub(crate) struct Place {
@@ -127,8 +127,7 @@ impl Place {
 
     /// Looks that PostgreSQL has answered, whoever sent them. One that failed is not counted.
     pub(crate) async fn looks(&self) -> i64 {
-        self.statements("FROM bugle.look(").await
-            + self.statements("INSERT INTO bugle.cursor (queue, gen, px").await
+        self.db.statements(&["FROM bugle.look(", "INSERT INTO bugle.cursor (queue, gen, px"]).await.unwrap()
     }
 
     /// Looks for ends that PostgreSQL has answered.
@@ -138,9 +137,7 @@ impl Place {
 
     /// Statements of a client, by what they contain. The other statements of a test are not to contain it.
     pub(crate) async fn statements(&self, part: &str) -> i64 {
-        let sql = "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements WHERE toplevel AND position($1 in query) > 0";
-        let part = self.db.sql(part).unwrap().0;
-        sqlx::query_scalar(sql).bind(part).fetch_one(self.db.pool()).await.unwrap()
+        self.db.statements(&[part]).await.unwrap()
     }
 
     /// Who holds which seat: how many sentinels and how many reserves there are.
@@ -257,13 +254,4 @@ pub(crate) fn node(bugle: &Bugle) -> &Node {
 
 pub(crate) fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap()
-}
-
-/// Waits until something is so.
-pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so().await {
-        assert!(begun.elapsed() < SOON, "waited {SOON:?} in vain: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
 }

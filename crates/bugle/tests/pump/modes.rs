@@ -56,11 +56,12 @@ async fn the_interval_of_a_queue_is_kept() {
     let place = Place::new().await;
     let (bugle, worker) = one_in(&place, Mode::PollingOnly, Duration::from_hours(1)).await;
     place.quiet(&bugle).await;
-    let before = place.looks().await;
-    let heartbeats = node(&bugle).counters().heartbeats.get();
+    let counters = node(&bugle).counters();
+    let looks = || [Why::Poll, Why::Heartbeat, Why::Ring].map(|why| counters.looks_by(why));
+    let (heartbeats, before) = (counters.heartbeats.get(), looks());
     place.enqueue("q", 1).await;
-    until("the heart beats", async || node(&bugle).counters().heartbeats.get() > heartbeats + 3).await;
-    assert_eq!(place.looks().await, before, "it looks again in an hour");
+    until("the heart beats", async || counters.heartbeats.get() > heartbeats + 3).await;
+    assert_eq!(looks(), before, "it looks again in an hour");
     place.outside.set_mode("q", Mode::PollingOnly, Some(POLL)).await.unwrap();
     let mut worker = worker;
     worker.next().await;

@@ -127,7 +127,7 @@ async fn a_job_that_is_not_there_is_an_error_and_no_wait() {
     let id = f.enqueue(1).await[0];
     let look = f.claim(1).await;
     f.queue.fail(&[hopeless(&look.jobs[0])], &[look.token]).await.unwrap();
-    f.execute("SELECT bugle.purge_dead('default', NULL, NULL, NULL, NULL, 0, 100)").await;
+    f.execute("SELECT bugle.change_dead('purge', 'default', NULL, NULL, NULL, NULL, 0, 100)").await;
     missing(id).await;
     // In another namespace.
     f.execute(

@@ -1,5 +1,6 @@
 //! Writing jobs.
 use crate::fixture::{Fixture, ids, raw};
+use bugle::jobs::Backoff;
 use bugle::limits::{
     ATTEMPTS_MAX, DURATION_MAX, ENQUEUE_JOBS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX,
 };
@@ -75,14 +76,16 @@ async fn a_trigger_may_enqueue() {
 
 #[tokio::test]
 async fn a_job_for_later_is_not_handed_out_before_it_is_due() {
+    // Long enough for a slow machine to look before it is over.
+    let delay = Duration::from_secs(3);
     let f = Fixture::new().await;
-    f.bugle.enqueue_raw("q", "k", raw("1")).delay(Duration::from_millis(300)).send().await.unwrap();
+    f.bugle.enqueue_raw("q", "k", raw("1")).delay(delay).send().await.unwrap();
     let past = Utc::now() - TimeDelta::hours(1);
     let now = f.bugle.enqueue_raw("q", "k", raw("2")).due_at(past).send().await.unwrap();
     let look = f.claim(10).await;
     assert_eq!(ids(&look.jobs), [now], "what was due in the past is ready at once");
     let wait = look.look_again_in.expect("the look says when to look again");
-    assert!(wait <= Duration::from_millis(300));
+    assert!(wait <= delay);
     loop {
         let look = f.claim(10).await;
         if let [job] = &look.jobs[..] {
@@ -248,6 +251,43 @@ async fn sql_refuses_the_same_input_at_the_same_limits() {
         assert!(matches!(answer, Err(sqlx::Error::Database(_))), "{call} was accepted");
     }
     assert_eq!(f.counts().await, before, "nothing of it was written");
+}
+
+/// A hundred years are 36,000, 36,500 or 36,525 days, by who counts.
+#[tokio::test]
+async fn the_longest_delay_is_the_same_in_rust_and_in_sql() {
+    let f = Fixture::new().await;
+    let days = |n: u64| Duration::from_hours(24 * n);
+    let job = || f.bugle.enqueue_raw("q", "k", raw("1"));
+    let in_sql = async |argument: String| {
+        let sql = f.db.sql(&format!("SELECT bugle.enqueue('q', 'k', '1', {argument})")).unwrap();
+        sqlx::raw_sql(sql).execute(f.db.pool()).await.map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(DURATION_MAX, days(36_525));
+    for n in [35_999, 36_001, 36_499, 36_501, 36_525] {
+        job().delay(days(n)).send().await.unwrap();
+        job().key(&format!("{n}")).key_window(days(n)).send().await.unwrap();
+        job().retry(&Backoff::table([days(n)])).send().await.unwrap();
+        in_sql(format!("delay => '{n} days'")).await.unwrap();
+        in_sql(format!("key => '{n} in SQL', key_window => '{n} days'")).await.unwrap();
+    }
+    in_sql("delay => '100 years'".to_owned()).await.unwrap();
+    let before = f.counts().await;
+    let longer = DURATION_MAX + Duration::from_micros(1);
+    let faults = [
+        job().delay(longer).send().await.unwrap_err().to_string(),
+        in_sql("delay => '36525 days 1 microsecond'".to_owned()).await.unwrap_err(),
+        in_sql("delay => '36526 days'".to_owned()).await.unwrap_err(),
+        in_sql("delay => '-1 second'".to_owned()).await.unwrap_err(),
+    ];
+    for fault in faults {
+        assert!(fault.contains("delay is ") && fault.contains("; use 0 to 100 years"), "{fault}");
+    }
+    job().key("a").key_window(longer).send().await.unwrap_err();
+    in_sql("key => 'a', key_window => '36525 days 1 microsecond'".to_owned()).await.unwrap_err();
+    job().retry(&Backoff::table([longer])).send().await.unwrap_err();
+    in_sql(r#"extra => '{"retry": {"table_s": [3155760001]}}'"#.to_owned()).await.unwrap_err();
+    assert_eq!(f.counts().await, before);
 }
 
 #[tokio::test]

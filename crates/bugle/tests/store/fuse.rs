@@ -166,7 +166,7 @@ async fn a_cut_connection_leaves_all_of_them_in_doubt() {
     let pool = sqlx::PgPool::connect_with(proxy.rewrite(options)).await.unwrap();
     let schema = f.db.schema_name().unwrap();
     let bugle = bugle::Bugle::new(pool, bugle::Options { schema, ..Default::default() }).await.unwrap();
-    let cut = proxy.set(Fault::cut_after_answer("enqueue_fused").next(1));
+    let cut = proxy.set(Fault::cut_after_answer("of several callers").next(1));
     let f = Fixture { bugle, ..f };
 
     let dam = Dam::build(&f).await;

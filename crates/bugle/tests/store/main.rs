@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests are tests
 
 mod claim;
+mod connections;
 mod copy;
 mod docs;
 mod ends;
@@ -29,6 +30,7 @@ mod worker;
 mod worker_cancel;
 mod worker_complete;
 mod worker_held;
+mod worker_lost;
 mod worker_retry;
 mod worker_state;
 mod worker_verdicts;

@@ -18,11 +18,14 @@ const FILES: [File; 3] = [
         sql: "-- outside a transaction\nDROP INDEX CONCURRENTLY IF EXISTS bugle.one_a;\nCREATE INDEX CONCURRENTLY one_a ON bugle.one (a);\n",
     },
 ];
-static ONE: Set = Set { name: "test", files: FILES.split_at(1).0 };
-static TWO: Set = Set { name: "test", files: FILES.split_at(2).0 };
-static ALL: Set = Set { name: "test", files: &FILES };
-static CHANGED: Set =
-    Set { name: "test", files: &[File { version: 1, name: "one", sql: "CREATE TABLE bugle.one (b int);" }] };
+static ONE: Set = set(FILES.split_at(1).0);
+static TWO: Set = set(FILES.split_at(2).0);
+static ALL: Set = set(&FILES);
+static CHANGED: Set = set(&[File { version: 1, name: "one", sql: "CREATE TABLE bugle.one (b int);" }]);
+
+const fn set(files: &'static [File]) -> Set {
+    Set { name: "test", files, next: "ring the janitor" }
+}
 
 async fn place() -> (TestDb, SchemaName) {
     let db = TestDb::schema().await.unwrap();
@@ -74,7 +77,9 @@ async fn a_node_that_may_only_look_says_what_is_missing() {
     ONE.up(db.pool(), &schema).await.unwrap();
     let error = ALL.ensure(db.pool(), &schema, Policy::Verify).await.unwrap_err();
     assert!(matches!(error, Error::Behind { missing: 2, .. }));
-    assert!(error.to_string().contains("bugle migrate up"), "{error}");
+    assert!(error.to_string().ends_with("needs; ring the janitor"), "each set says what to do: {error}");
+    let error = CORE.verify(db.pool(), &schema).await.unwrap_err();
+    assert!(error.to_string().ends_with("needs; run `bugle migrate up`"), "{error}");
 }
 
 #[tokio::test]

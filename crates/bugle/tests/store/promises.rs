@@ -14,7 +14,7 @@ fn sources(folder: &Path, found: &mut String) {
 }
 
 /// Everything where tests are written.
-fn all_tests(root: &Path, folders: &[&str]) -> String {
+fn all_tests(root: &Path, folders: &[impl AsRef<Path>]) -> String {
     let mut code = String::new();
     for folder in folders {
         sources(&root.join(folder), &mut code);
@@ -44,7 +44,8 @@ fn every_test_that_seed_004_asks_for_exists() {
 fn every_test_that_a_promise_names_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let promises = fs::read_to_string(root.join("docs/promises.md")).unwrap();
-    let code = all_tests(&root, &["crates/bugle/tests", "crates/bugle-testkit/tests"]);
+    let folders = ["bugle", "bugle-cli", "bugle-duroxide", "bugle-server", "bugle-testkit"];
+    let code = all_tests(&root, &folders.map(|name| format!("crates/{name}/tests")));
     let mut named = 0;
     for line in promises.lines().filter(|line| line.starts_with("Tests: ")) {
         for name in line.split('`').skip(1).step_by(2) {

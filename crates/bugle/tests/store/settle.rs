@@ -178,3 +178,31 @@ async fn a_claim_that_was_taken_back_is_not_acked() {
     assert_eq!(f.counts().await, "leased 2");
     assert_eq!(f.queue.ack_claims(&[(new.token, 2)]).await.unwrap(), 2, "the new holder's ack stands");
 }
+
+/// Not a while before it was noted: under load the next attempt would come too early.
+#[tokio::test]
+async fn the_wait_for_the_next_attempt_begins_when_the_last_one_failed() {
+    let f = Fixture::new().await;
+    f.enqueue(1).await;
+    let look = f.claim(1).await;
+    let failure = failed(&look.jobs[0], Some(Duration::from_hours(1)));
+    f.queue.fail(&[failure], &[look.token]).await.unwrap();
+    let waits = "SELECT d.due_at - a.failed_at = interval '1 hour' FROM bugle.due d JOIN bugle.failure a ON a.id = d.id";
+    assert!(f.one::<bool>(waits).await);
+}
+
+#[tokio::test]
+async fn what_is_said_with_an_old_receipt_is_not_mixed_up_with_the_newer_ones() {
+    let f = Fixture::new().await;
+    f.enqueue(2).await;
+    let old = f.claim(2).await;
+    f.queue.release(&receipts(&old.jobs), &[old.token]).await.unwrap();
+    let new = f.claim(2).await;
+    let hours = |h: u64| Duration::from_hours(h);
+    let all = [(&old.jobs[0], 1), (&new.jobs[1], 2), (&old.jobs[1], 3), (&new.jobs[0], 4)];
+    let delays: Vec<_> = all.iter().map(|(job, h)| (job.receipt, hours(*h))).collect();
+    assert_eq!(f.queue.snooze(&delays, &[new.token]).await.unwrap().len(), 2);
+    let due =
+        "SELECT array_agg(round(extract(epoch FROM due_at - now()) / 3600)::int ORDER BY id) FROM bugle.due";
+    assert_eq!(f.one::<Vec<i32>>(due).await, [4, 2]);
+}

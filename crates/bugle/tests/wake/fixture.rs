@@ -6,11 +6,11 @@ use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, Connection as _, FromRow, PgConnection, SqlSafeStr as _, SqlStr};
 use std::time::Duration;
 
+pub(crate) use bugle_testkit::{SOON, until};
+
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 /// Both matter to a producer: one decides by what is true now, one has a snapshot from before.
 pub(crate) const LEVELS: [&str; 2] = ["READ COMMITTED", "REPEATABLE READ"];
-/// How long anything may take that must happen. Where the heartbeat is an hour, this is prompt.
-const SOON: Duration = Duration::from_secs(10);
 
 /// A schema of its own, a Bugle in it that runs no node, and a queue `q`.
 pub(crate) struct Place {
@@ -184,16 +184,6 @@ impl Sleeper {
         let leave = sqlx::query_scalar(self.leave.clone()).bind(bells).bind(marks);
         leave.fetch_one(&mut self.session).await.unwrap()
     }
-}
-
-/// Waits until it holds.
-pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let check = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(3)).await;
-        }
-    };
-    assert!(tokio::time::timeout(SOON, check).await.is_ok(), "in vain: until {what}");
 }
 
 /// The outcome of what must end soon.

@@ -5,7 +5,7 @@ use bugle::Options;
 use bugle_testkit::postgres::{Backend, terminate_backend};
 use bugle_testkit::proxy::{Cut, Direction, Fault, Proxy};
 use sqlx::postgres::PgPoolOptions;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 impl Place {
     /// A proxy in front of the server.
@@ -103,9 +103,7 @@ async fn a_node_that_owes_a_ring_and_cannot_reach_the_database_stops_in_time() {
         let _first = p.sentinel(&one).await;
         let broken = proxy.set(fault);
         until("it has noticed", async || counters(&one).disconnects.get() == 1).await;
-        let begun = Instant::now();
         soon("it has stopped", one.node().unwrap().stop()).await;
-        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
         broken.lift();
     }
 }

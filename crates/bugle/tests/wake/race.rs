@@ -80,7 +80,8 @@ async fn a_ring_during_the_look_is_not_wiped_by_it() {
     until("the ring is heard", async || counters(&node).rings.get() > rings).await;
     stall.lift();
     assert_eq!(waiter.job().await.id.0, id);
-    assert_eq!(counters(&node).looks_by(Why::Ring), 2, "the first was over before the job came");
+    // Two, because the first was over before the job came. Seldom one: its quick form left the case to the long one, which was asked after the stall.
+    assert!((1..=2).contains(&counters(&node).looks_by(Why::Ring)));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! `bugle bench all`: every figure that has a target, beside it.
 
 use super::check::{self, Check};
-use super::{backlog, crash, due, figure, hold, idle, jobs, latency, succession, wake};
+use super::{backlog, broker, crash, due, durable, figure, hold, idle, jobs, latency, succession, wake};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -13,7 +13,7 @@ pub(super) const METHOD: &str = "\
 Method: runs the other benchmarks one after the other, each as it is by default (--quick: each in its quick form, whose figures mean
 nothing), and prints what has a target: the median of the rounds, the lowest and the highest, and whether the median meets it. Their help
 texts tell how each is measured. One that fails is told below the table, and the command exits with 2.
-The default run takes about 45 minutes, --quick 90 s; run it on a machine that does nothing else.
+The default run takes over an hour, --quick 2 minutes; run it on a machine that does nothing else.
 Example:
   bugle bench all --ephemeral --only jobs,hold";
 
@@ -39,6 +39,8 @@ enum Name {
     Due,
     Idle,
     Succession,
+    Durable,
+    Broker,
 }
 
 #[derive(Serialize)]
@@ -76,6 +78,8 @@ impl Name {
             Self::Due => due::checks(&due::measure(&typed(quick)?, place).await?),
             Self::Idle => idle::checks(&idle::measure(&typed(quick)?, place).await?),
             Self::Succession => succession::checks(&succession::measure(&typed(quick)?, place).await?),
+            Self::Durable => durable::checks(&durable::measure(&typed(quick)?, place).await?),
+            Self::Broker => broker::measure(&typed(quick)?, place).await?.into_checks(),
         })
     }
 }
@@ -106,6 +110,7 @@ mod tests {
             typed::<due::Args>(quick).unwrap();
             typed::<idle::Args>(quick).unwrap();
             typed::<succession::Args>(quick).unwrap();
+            typed::<durable::Args>(quick).unwrap();
         }
     }
 }

@@ -22,30 +22,43 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts it, and returns when it is ready for orders.
+    /// Starts a process of this program that plays a part, and returns when it is ready for orders.
     pub(super) async fn start(url: &str, database: &str, part: Part) -> Result<Self, Failure> {
-        let fault = |error| Failure::system("start a process of the benchmark", &error);
-        let mut process = Command::new(std::env::current_exe().map_err(fault)?)
-            .args(["bench", "part"])
+        let spec = Spec { url: url.to_owned(), database: database.to_owned(), part };
+        Self::spawn(own_program()?.args(["bench", "part"]), &spec).await
+    }
+
+    /// Starts a process, tells it what it is, and returns when it is ready for orders.
+    pub(super) async fn spawn(program: &mut Command, what: &impl Serialize) -> Result<Self, Failure> {
+        let mut process = program
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0) // the terminal's Ctrl-C is for the parent, which ends its children
             .kill_on_drop(true)
             .spawn()
-            .map_err(fault)?;
+            .map_err(|error| cannot_start(&error))?;
         let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
             return Err(Failure::server("a process of the benchmark has no pipes"));
         };
         let mut child = Self { process, stdin, lines: BufReader::new(stdout).lines() };
-        child.tell(&Spec { url: url.to_owned(), database: database.to_owned(), part }).await?;
+        child.tell(what).await?;
         child.answer::<()>(ANSWER_PATIENCE).await?;
         Ok(child)
     }
 
     /// Gives an order and waits for the answer.
     pub(super) async fn ask<A: DeserializeOwned>(&mut self, order: &Order) -> Result<A, Failure> {
+        self.ask_within(order, order.length()).await
+    }
+
+    /// The same with an order that takes so long by itself.
+    pub(super) async fn ask_within<A: DeserializeOwned>(
+        &mut self,
+        order: &impl Serialize,
+        length: Duration,
+    ) -> Result<A, Failure> {
         self.tell(order).await?;
-        self.answer(order.length() + ANSWER_PATIENCE).await
+        self.answer(length + ANSWER_PATIENCE).await
     }
 
     async fn tell(&mut self, what: &impl Serialize) -> Result<(), Failure> {
@@ -79,4 +92,13 @@ impl Child {
             let _ = process.kill().await;
         }
     }
+}
+
+/// This program, to be started again.
+pub(super) fn own_program() -> Result<Command, Failure> {
+    Ok(Command::new(std::env::current_exe().map_err(|error| cannot_start(&error))?))
+}
+
+fn cannot_start(error: &std::io::Error) -> Failure {
+    Failure::system("start a process of the benchmark", error)
 }

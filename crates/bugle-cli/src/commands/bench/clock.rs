@@ -2,18 +2,13 @@
 
 use crate::failure::Failure;
 use chrono::{DateTime, Utc};
-use rustix::time::{ClockId, clock_gettime};
 use sqlx::PgPool;
 use std::time::Duration;
 
+pub(super) use super::scene::now_ns;
+
 /// Round trips of which the fastest is believed.
 const ROUND_TRIPS: usize = 50;
-
-/// Nanoseconds of the machine's monotonic clock, which counts from the same moment in every process.
-pub(super) fn now_ns() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
-}
 
 /// How long after `from` it was at `to`; nothing when it was before.
 pub(super) fn between(from: i64, to: i64) -> Duration {

@@ -91,6 +91,11 @@ impl Ground {
         }
     }
 
+    /// The same as an address. It may hold a password.
+    pub(super) fn url(&self) -> String {
+        self.connect().to_url_lossy().to_string()
+    }
+
     pub(super) fn database(&self) -> &str {
         &self.database
     }

@@ -145,7 +145,7 @@ async fn single(plan: Plan, ground: &Ground, ratios: &mut Ratios) -> Result<(), 
     let enough = Enough::After(plan.length);
     let floor = Floor { ground };
     floor.clear().await?;
-    let bare = floor.insert_single(plan.length).await?;
+    let bare = floor.insert_single(CALLERS, plan.length).await?;
     let bugle = fresh(ground).await?;
     let mut writers = Vec::new();
     for _ in 0..CALLERS {

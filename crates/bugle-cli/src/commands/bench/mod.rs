@@ -5,6 +5,7 @@
 
 mod all;
 mod backlog;
+mod broker;
 mod callers;
 mod check;
 mod child;
@@ -13,6 +14,7 @@ pub(crate) mod contender;
 mod crash;
 mod drain;
 mod due;
+pub(crate) mod durable;
 mod engine;
 mod figure;
 mod fill;
@@ -28,6 +30,7 @@ mod payload;
 mod pick_up;
 mod progress;
 mod ratio;
+mod scene;
 mod succession;
 mod wake;
 mod wire;
@@ -71,6 +74,12 @@ pub(crate) enum Command {
     /// How long work waits when a node goes, in order or not
     #[command(after_help = succession::METHOD)]
     Succession(succession::Args),
+    /// What durable execution costs and how fast it is, beside other providers for duroxide
+    #[command(after_help = durable::METHOD)]
+    Durable(durable::Args),
+    /// Messages over HTTP: rates, waiting pops, memory, beside bare SQL
+    #[command(after_help = broker::METHOD)]
+    Broker(broker::Args),
     /// Everything that has a target: the figure, the target, met or short
     #[command(after_help = all::METHOD)]
     All(all::Args),
@@ -80,6 +89,9 @@ pub(crate) enum Command {
     /// A process of a benchmark: it is told by its parent what to do.
     #[command(hide = true)]
     Part,
+    /// The same for `bench durable`.
+    #[command(hide = true)]
+    Scene,
 }
 
 pub(crate) async fn run(command: &Command, place: &Place, output: Output) -> Result<Exit, Failure> {
@@ -94,8 +106,11 @@ pub(crate) async fn run(command: &Command, place: &Place, output: Output) -> Res
         Command::Due(args) => due::run(args, place, output).await,
         Command::Idle(args) => idle::run(args, place, output).await,
         Command::Succession(args) => succession::run(args, place, output).await,
+        Command::Durable(args) => durable::run(args, place, output).await,
+        Command::Broker(args) => broker::run(args, place, output).await,
         Command::All(args) => all::run(args, place, output).await,
         Command::Contender(args) => contender::run(args, false, output).await,
         Command::Part => part::run().await,
+        Command::Scene => durable::play().await,
     }
 }

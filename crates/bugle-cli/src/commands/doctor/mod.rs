@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Connections that one node's pool may open, for the connection budget
     #[arg(long, value_name = "N", default_value_t = 10, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pool: u16,
+    /// Workers that one node runs, for the connection budget; 0 for one that only enqueues and waits
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(0..=10_000))]
+    workers: u16,
 }
 
 /// What the checks work on.

@@ -7,10 +7,10 @@ mod show;
 mod wait;
 mod why;
 
+use crate::args::Global;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Align, Output, Table};
-use crate::place::Place;
 use bugle::{Bugle, JobId};
 use serde::Serialize;
 
@@ -25,16 +25,22 @@ pub(crate) enum Command {
     Cancel(cancel::Args),
 }
 
-pub(crate) async fn run(command: &Command, place: &Place, output: Output) -> Result<Exit, Failure> {
-    let bugle = place.bugle(2).await?;
+pub(crate) async fn run(command: &Command, global: &Global, output: Output) -> Result<Exit, Failure> {
     match command {
-        Command::Ls(args) => ls::run(args, &bugle, output).await,
-        Command::Show(args) => show::run(args, &bugle, output).await,
-        Command::Why(args) => why::run(args, &bugle, output).await,
-        Command::Wait(args) => wait::run(args, &bugle, output).await,
-        Command::Retry(args) => retry::run(args, &bugle, output).await,
-        Command::Cancel(args) => cancel::run(args, &bugle, output).await,
+        Command::Ls(args) => on_bugle(global, async |bugle| ls::run(args, bugle, output).await).await,
+        Command::Show(args) => on_bugle(global, async |bugle| show::run(args, bugle, output).await).await,
+        Command::Why(args) => on_bugle(global, async |bugle| why::run(args, bugle, output).await).await,
+        Command::Wait(args) => wait::run(args, global, output).await,
+        Command::Retry(args) => on_bugle(global, async |bugle| retry::run(args, bugle, output).await).await,
+        Command::Cancel(args) => on_bugle(global, async |bugle| cancel::run(args, bugle, output).await).await,
     }
+}
+
+async fn on_bugle(
+    global: &Global,
+    work: impl AsyncFnOnce(&Bugle) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    super::on_place(global, async |place| work(&place.bugle(2).await?).await).await
 }
 
 /// There is no such job, or no longer.

@@ -1,5 +1,6 @@
 //! `bugle job wait`.
 
+use crate::args::Global;
 use crate::commands::wait;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     timeout: Option<Duration>,
 }
 
-pub(super) async fn run(args: &Args, bugle: &Bugle, output: Output) -> Result<Exit, Failure> {
-    let handles = args.ids.iter().map(|id| bugle.handle(*id)).collect();
-    wait::for_all(handles, args.timeout, output).await
+pub(super) async fn run(args: &Args, global: &Global, output: Output) -> Result<Exit, Failure> {
+    let all = async |bugle: &Bugle| Ok(args.ids.iter().map(|id| bugle.handle(*id)).collect());
+    wait::for_all(global, args.timeout, output, all).await
 }

@@ -33,11 +33,14 @@ pub(super) async fn run(args: &Args, bugle: &Bugle, output: Output) -> Result<Ex
     if let Some(mode) = args.mode {
         bugle.set_mode(&args.queue, mode, args.poll).await?;
     }
-    let row = bugle.find_queue(&args.queue).await?.ok_or_else(|| missing(&args.queue))?;
+    let mode = match bugle.find_queue(&args.queue).await? {
+        Some(row) => row.mode,
+        None => bugle.broker().show_queue(&args.queue).await?.ok_or_else(|| missing(&args.queue))?.0.mode,
+    };
     if output.is_json() {
-        output.json(&serde_json::json!({ "queue": row.name, "mode": row.mode }))?;
+        output.json(&serde_json::json!({ "queue": args.queue, "mode": mode }))?;
     } else {
-        output.line(&format!("{}: {}", row.name, row.mode))?;
+        output.line(&format!("{}: {mode}", args.queue))?;
     }
     Ok(Exit::Ok)
 }

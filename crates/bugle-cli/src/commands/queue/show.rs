@@ -1,6 +1,6 @@
 //! `bugle queue show`.
 
-use super::missing;
+use super::{messages, missing};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{Align, Output, Table, clean};
@@ -9,10 +9,11 @@ use bugle::Bugle;
 use bugle::jobs::inspect::{QueueDetail, QueueRow};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use serde_json::json;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-/// Show a queue: how deep it is, how far it lags, who works on it
+/// Show a queue: how deep it is, how far it lags, who works on it; of messages, its partitions and options
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +22,7 @@ Examples:
 pub(crate) struct Args {
     /// The queue
     queue: String,
-    /// Watch for this long, and say how many jobs come and go in a second
+    /// Watch for this long, and say how many jobs come and go in a second; not for queues of messages
     #[arg(long, value_name = "TIME", value_parser = span::parse)]
     rate: Option<Duration>,
 }
@@ -45,6 +46,22 @@ struct Answer {
 }
 
 pub(super) async fn run(args: &Args, bugle: &Bugle, output: Output) -> Result<Exit, Failure> {
+    if let Some((row, partitions)) = bugle.broker().show_queue(&args.queue).await? {
+        if args.rate.is_some() {
+            return Err(Failure::user(format!(
+                "queue {:?} holds messages: --rate counts jobs; leave it out",
+                args.queue
+            )));
+        }
+        if output.is_json() {
+            let mut value = messages::as_json(&row);
+            value["parts"] = json!(partitions);
+            output.json(&value)?;
+        } else {
+            output.text(&messages::sheet(&row, &partitions, output))?;
+        }
+        return Ok(Exit::Ok);
+    }
     let show = async || bugle.show_queue(&args.queue).await?.ok_or_else(|| missing(&args.queue));
     let first = show().await?;
     let answer = match args.rate {

@@ -5,15 +5,14 @@ mod program;
 mod stderr_tail;
 
 use crate::args::Global;
+use crate::commands::until_stopped::until_stopped;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::interrupt;
 use crate::place::Place;
 use crate::{retry, span};
 use bugle::jobs::Backoff;
 use bugle::limits::{CLAIM_JOBS_MAX, WORKER_NAME_BYTES_MAX};
 use bugle::name::{Kind, QueueName};
-use bugle::pg::embedded::Stay;
 use bugle::{Bugle, Worker};
 use program::Program;
 use std::ffi::OsString;
@@ -114,27 +113,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> Result<Exit, Failure> {
     }
     let program =
         Program::find(&args.exec, &args.arguments, args.queue.as_str())?.limited(&args.kind, args.timeout)?;
-    let stop = CancellationToken::new();
-    let signals = tokio::spawn({
-        let stop = stop.clone();
-        async move {
-            let first = interrupt::first_then_die().await;
-            stop.cancel();
-            first
-        }
-    });
-    let Some(opened) = stop.run_until_cancelled(Place::open(global, Stay::Long)).await else {
-        let signal = signals.await.ok().and_then(Result::ok).unwrap_or_default();
-        return Err(Failure::interrupted(signal));
-    };
-    let place = opened?;
-    let worked = match work(args, program, &place, stop).await {
-        Ok(()) => Ok(Exit::Ok),
-        Err(failure) => Err(place.reason(failure).await),
-    };
-    let closed = place.close(false).await;
-    let exit = worked?;
-    closed.map(|()| exit)
+    until_stopped(global, async |place, stop| work(args, program, place, stop).await).await
 }
 
 async fn work(args: Args, program: Program, place: &Place, stop: CancellationToken) -> Result<(), Failure> {

@@ -30,7 +30,7 @@ pub(super) fn gather<'h>(history: &'h History, limits: &Limits) -> (Facts<'h>, R
     gatherer.finish(ns(limits.fault_grace))
 }
 
-fn time(event: &Event) -> i64 {
+pub(super) fn time(event: &Event) -> i64 {
     i64::try_from(event.t_ns).unwrap_or(i64::MAX)
 }
 
@@ -75,6 +75,10 @@ impl<'h> Gatherer<'h> {
             Op::Ack | Op::Fail | Op::Release | Op::Cancel => self.invoke_ending(event),
             Op::Renew => self.invoke_renew(event),
             Op::Fault => self.begin_fault(event),
+            Op::Push | Op::Pop => {
+                self.unsound(event, &[], "a call about messages, which have a checker of their own");
+                Made::Nothing
+            }
         };
         let call = OpenCall { invoke: event, answered_t: None, unknown: false, made, next: 0 };
         if let Some(earlier) = self.calls.insert((&event.who, event.call), call) {

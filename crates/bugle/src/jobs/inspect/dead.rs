@@ -6,8 +6,10 @@ use crate::limits::DEAD_STEP_JOBS;
 use crate::{Bugle, Error};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
-use sqlx::SqlStr;
 use sqlx::postgres::types::PgInterval;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::QueryAs;
+use sqlx::{FromRow, Postgres, SqlStr};
 use std::time::Duration;
 
 /// Which dead jobs; every field left out = any.
@@ -127,14 +129,8 @@ impl DeadWalk {
     /// One step that changes nothing: how many jobs it read, and which of them match. `None` at the end.
     pub async fn find(&mut self) -> Result<Option<(i64, Vec<DeadGroup>)>, Error> {
         let Some(after) = self.after else { return Ok(None) };
-        let rows: Vec<FoundRow> = sqlx::query_as(self.bugle.statements().find_dead())
-            .bind(self.bugle.namespace().as_str())
-            .bind(self.filter.queue.as_deref())
-            .bind(self.filter.kind.as_deref())
-            .bind(self.filter.code.as_deref())
-            .bind(self.older)
-            .bind(after)
-            .bind(DEAD_STEP_JOBS)
+        let rows: Vec<FoundRow> = self
+            .step(self.bugle.statements().find_dead(), after)
             .fetch_all(self.bugle.pool())
             .await
             .map_err(Error::executing)?;
@@ -147,17 +143,32 @@ impl DeadWalk {
     ///
     /// After an error that may or may not have happened the same step may be taken again.
     pub async fn redrive(&mut self) -> Result<Option<DeadStep>, Error> {
-        self.change(self.bugle.statements().redrive_dead()).await
+        self.change("redrive").await
     }
 
     /// One step: the jobs of it that match are deleted for good. `None` at the end.
     pub async fn purge(&mut self) -> Result<Option<DeadStep>, Error> {
-        self.change(self.bugle.statements().purge_dead()).await
+        self.change("purge").await
     }
 
-    async fn change(&mut self, sql: SqlStr) -> Result<Option<DeadStep>, Error> {
+    async fn change(&mut self, how: &str) -> Result<Option<DeadStep>, Error> {
         let Some(after) = self.after else { return Ok(None) };
-        let step: DeadStep = sqlx::query_as(sql)
+        let step: DeadStep = self
+            .step(self.bugle.statements().change_dead(), after)
+            .bind(how)
+            .fetch_one(self.bugle.pool())
+            .await
+            .map_err(Error::executing)?;
+        self.goes_on(i64::from(step.read), step.last);
+        Ok(Some(step))
+    }
+
+    /// A statement of a step: its first seven arguments say which jobs.
+    fn step<T>(&self, sql: SqlStr, after: i64) -> QueryAs<'_, Postgres, T, PgArguments>
+    where
+        T: for<'r> FromRow<'r, PgRow>,
+    {
+        sqlx::query_as(sql)
             .bind(self.bugle.namespace().as_str())
             .bind(self.filter.queue.as_deref())
             .bind(self.filter.kind.as_deref())
@@ -165,11 +176,6 @@ impl DeadWalk {
             .bind(self.older)
             .bind(after)
             .bind(DEAD_STEP_JOBS)
-            .fetch_one(self.bugle.pool())
-            .await
-            .map_err(Error::executing)?;
-        self.goes_on(i64::from(step.read), step.last);
-        Ok(Some(step))
     }
 
     fn goes_on(&mut self, read: i64, last: Option<i64>) {

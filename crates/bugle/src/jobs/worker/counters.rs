@@ -15,6 +15,8 @@ pub struct Counters {
     pub settlements: Count,
     /// Such statements that failed and were tried again.
     pub settlements_retried: Count,
+    /// Jobs that were lost with a worker before and were put off, the attempt not counted, because another one ran.
+    pub put_off: Count,
     /// Jobs that could not be settled in time and are left to the end of their leases.
     pub unsettled: Count,
     kinds: BTreeMap<&'static str, KindCounters>,

@@ -5,10 +5,12 @@
 //! handler: the job's kind → your code, with its arguments (ctx) → a verdict
 //! inbox:   what the tasks report; frees their slots
 //! settle:  those reports, in batches → ack / fail / snooze / release
+//! company: jobs that were lost with a worker before, and who may run beside them
 //! leases:  which claims are open; renews them all with one statement
 //! control: who cancelled what? → stops handlers
 //! ```
 
+mod company;
 mod control;
 mod counters;
 mod ctx;
@@ -21,6 +23,7 @@ mod run;
 mod settle;
 mod verdict;
 
+pub(crate) use company::Company;
 pub use counters::{Counters, KindCounters};
 pub use ctx::{Argument, Ctx, Shared, SharedState};
 pub use handler::Handler;
@@ -55,10 +58,20 @@ use std::time::Duration;
 pub struct Worker {
     bugle: Bugle,
     queue: String,
+    holds: Holds,
     options: Options,
     handlers: Handlers,
     shared: SharedState,
     counters: OnceLock<Arc<Counters>>,
+}
+
+/// What is in a worker's queue.
+#[derive(Debug, Clone, Copy)]
+enum Holds {
+    Jobs,
+    Steps,
+    /// What Bugle does itself in workflows.
+    Engine,
 }
 
 #[derive(Debug, Clone)]
@@ -74,9 +87,24 @@ struct Options {
 impl Bugle {
     /// A worker for the queue of this name, without handlers yet.
     pub fn worker(&self, queue: &str) -> Worker {
+        self.worker_of(queue, Holds::Jobs)
+    }
+
+    /// A worker for a queue of steps.
+    pub(crate) fn worker_of_steps(&self, queue: &str) -> Worker {
+        self.worker_of(queue, Holds::Steps)
+    }
+
+    /// A worker for what Bugle does itself in the workflows of this namespace.
+    pub(crate) fn worker_of_engine(&self) -> Worker {
+        self.worker_of("", Holds::Engine)
+    }
+
+    fn worker_of(&self, queue: &str, holds: Holds) -> Worker {
         Worker {
             bugle: self.clone(),
             queue: queue.to_owned(),
+            holds,
             options: Options {
                 name: node_name(),
                 concurrency: 16,

@@ -83,7 +83,7 @@ impl Part {
     pub(super) async fn send(&self, desk: Desk<'_>, closing: &Closing) -> Result<usize, Error> {
         let closed = &closing.tokens()[..];
         Ok(match self {
-            Self::Done(receipts, None) if closing.whole => {
+            Self::Done(receipts, None) if closing.whole && desk.ends_claims() => {
                 let single = |r: &Receipt| closing.claims.iter().all(|(token, _)| *token != r.token());
                 let singles: Vec<_> = receipts.iter().copied().filter(single).collect();
                 desk.ack_claims(&closing.claims, &singles, &closing.over).await?

@@ -1,5 +1,6 @@
 //! What a job's task reports when it has ended.
 
+use super::company::Place;
 use super::counters::KindCounters;
 use super::ctx::Ctx;
 use super::verdict::Verdict;
@@ -12,6 +13,8 @@ pub(super) struct Report {
     /// How long the handler ran.
     pub(super) ran: Duration,
     pub(super) fate: Fate,
+    /// Given up when it is settled.
+    pub(super) place: Option<Place>,
 }
 
 /// What the database shall be told.
@@ -56,7 +59,17 @@ impl Report {
             Some(Verdict::Snooze { delay }) => Fate::Snoozed(delay),
             Some(Verdict::Release) => Fate::Released,
         };
-        Self { receipt, ran, fate }
+        Self { receipt, ran, fate, place: None }
+    }
+
+    /// Of a job that was not run.
+    pub(super) fn not_run(receipt: Receipt, fate: Fate) -> Self {
+        Self { receipt, ran: Duration::ZERO, fate, place: None }
+    }
+
+    /// With the place that the job had.
+    pub(super) fn in_place(self, place: Option<Place>) -> Self {
+        Self { place, ..self }
     }
 
     /// Counts it and says it, once.

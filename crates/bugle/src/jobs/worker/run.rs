@@ -1,15 +1,16 @@
 //! The worker's loop: an intention for its free slots, one task per job that a look brings.
 
+use super::company::{Lost, Place};
 use super::control;
 use super::counters::{Counters, KindCounters};
 use super::ctx::{Ctx, Scope};
 use super::handler::Handlers;
 use super::inbox::Inbox;
 use super::leases::{self, Leases};
-use super::report::Report;
+use super::report::{Fate, Report};
 use super::settle::{self, Settler};
 use super::verdict::Verdict;
-use super::{Options, Worker};
+use super::{Holds, Options, Worker};
 use crate::Error;
 use crate::jobs::claim::check_lease;
 use crate::jobs::source::Want;
@@ -27,7 +28,11 @@ impl Worker {
     /// returns when everything is settled.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
         self.check()?;
-        let queue = self.bugle.queue(&self.queue).await?;
+        let queue = match self.holds {
+            Holds::Jobs => self.bugle.queue(&self.queue).await?,
+            Holds::Steps => self.bugle.step_queue(&self.queue).await?,
+            Holds::Engine => self.bugle.engine_queue().await?,
+        };
         let (reports, reported) = mpsc::unbounded_channel();
         let leases = Arc::new(Leases::default());
         let counters = self.counters();
@@ -131,7 +136,16 @@ impl Runner {
         let stops = self.leases.open(&look);
         for (job, stop) in look.jobs.into_iter().zip(stops.each) {
             let (crew, lost) = (self.crew.clone(), stops.lost.clone());
-            self.tasks.spawn(async move { crew.run(job, stop, lost).await });
+            match Lost::of(&job).map(|lost| crew.scope.queue.bugle.company().admit(lost)) {
+                None => self.tasks.spawn(async move { crew.run(job, stop, lost, None).await }),
+                Some(Ok(place)) => {
+                    self.tasks.spawn(async move { crew.run_lost(job, stop, lost, place).await })
+                }
+                Some(Err(wait)) => {
+                    crew.put_off(&job, wait);
+                    continue;
+                }
+            };
         }
     }
 
@@ -159,8 +173,37 @@ struct Crew {
 }
 
 impl Crew {
+    /// Runs a job that was lost with a worker before.
+    async fn run_lost(&self, job: Claimed, stop: CancellationToken, lost: CancellationToken, place: Place) {
+        if place.lone {
+            let noted = self.scope.queue.note_begun(&self.scope.worker, job.receipt).await;
+            if let Err(error) = noted {
+                tracing::warn!(job = %job.id, %error, "job not begun");
+                return self.put_off(&job, Duration::from_secs(1));
+            }
+        }
+        if stop.is_cancelled() {
+            let _ = self.reports.send(Report::not_run(job.receipt, Fate::Gone));
+        } else {
+            self.run(job, stop, lost, Some(place)).await;
+        }
+    }
+
+    /// Gives back a job that cannot run beside those that run now, for later.
+    fn put_off(&self, job: &Claimed, wait: Duration) {
+        self.counters.put_off.one();
+        tracing::debug!(job = %job.id, attempt = job.attempt, ?wait, "job put off: another one that was lost before is running");
+        let _ = self.reports.send(Report::not_run(job.receipt, Fate::Snoozed(wait)));
+    }
+
     /// Runs one job and reports what came of it. `stop`: it is no longer ours; `lost`: nor is anything of its claim.
-    async fn run(&self, mut job: Claimed, stop: CancellationToken, lost: CancellationToken) {
+    async fn run(
+        &self,
+        mut job: Claimed,
+        stop: CancellationToken,
+        lost: CancellationToken,
+        place: Option<Place>,
+    ) {
         let known = self.handlers.of(&job.kind, &self.counters);
         let ctx = Ctx::new(&self.scope, &job, stop);
         let (receipt, extra, kind) = (job.receipt, job.extra.take(), job.kind.clone());
@@ -180,7 +223,7 @@ impl Crew {
         ctx.stop.cancel(); // whatever the handler started elsewhere
         let verdict = self.judge(end, &ctx, known.counters);
         let rule = || Backoff::of(extra.as_deref()).as_ref().unwrap_or(&self.backoff).after(ctx.attempt);
-        let report = Report::new(receipt, ran, verdict, &ctx, rule);
+        let report = Report::new(receipt, ran, verdict, &ctx, rule).in_place(place);
         report.note(&kind, &ctx, known.counters);
         // The receiver lives longer than every task.
         let _ = self.reports.send(report);

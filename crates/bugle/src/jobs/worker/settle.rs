@@ -6,6 +6,7 @@ use super::leases::Leases;
 use super::part::{Closing, Part};
 use super::report::Report;
 use crate::jobs::{JobId, Queue, Receipt};
+use crate::limits::WORKER_CONNECTIONS_MAX;
 use crate::pg::connect;
 use crate::{Error, Outcome};
 use futures_util::StreamExt as _;
@@ -18,8 +19,8 @@ use tokio::time::Instant;
 
 /// Most jobs in one statement.
 const BATCH: usize = 1_000;
-/// So many statements at once: the next one is at work while PostgreSQL flushes the first.
-const AT_ONCE: usize = 2;
+/// So many statements at once, each on a connection: the next one is at work while PostgreSQL flushes the first.
+const AT_ONCE: usize = WORKER_CONNECTIONS_MAX;
 /// But one alone for fewer jobs than this, unless it takes long: it may wait a while for a row that somebody has locked.
 const WORTH_ANOTHER: usize = 100;
 const LONG: Duration = Duration::from_millis(50);
@@ -153,11 +154,12 @@ impl Settler {
     /// Settles a batch, and what was held up before. Returns what is held up now.
     async fn settle_all(
         &self,
-        batch: Vec<Report>,
+        mut batch: Vec<Report>,
         again: Vec<HeldUp>,
         mut lent: Lent,
     ) -> (Lent, Vec<HeldUp>) {
         let mut held = Vec::new();
+        let places: Vec<_> = batch.iter_mut().filter_map(|report| report.place.take()).collect();
         if !again.is_empty() {
             self.settle_free(again, &mut held, &mut lent).await;
         }
@@ -170,6 +172,7 @@ impl Settler {
             let jobs = HeldUp { part, since: Instant::now(), doubtful: false };
             self.settle(jobs, &mut held, &mut lent).await;
         }
+        drop(places);
         (lent, held)
     }
 

@@ -153,6 +153,11 @@ pub(super) fn prepare(dir: &Path) -> Result<(), Error> {
     if ours || empty { Ok(()) } else { Err(Error::NotOurs { dir: dir.to_owned() }) }
 }
 
+/// The process that owns the folder, or owned it last.
+pub(super) fn owner_pid(dir: &Path) -> String {
+    fs::read_to_string(dir.join(LOCK)).unwrap_or_default().trim().to_owned()
+}
+
 /// Takes the lock, or names its holder. The lock goes with the process, however that ends.
 fn lock(dir: &Path) -> Result<File, Error> {
     let path = dir.join(LOCK);

@@ -6,6 +6,9 @@
 //! * `guests.lock`, shared by all guests: an owner about to stop lets its guests finish.
 //! * `stay.lock`, held by the one process that means to stay: it owns the server, or waits until a brief owner has ended. Without
 //!   it, a worker that happened to start a moment after `bugle enqueue` would be its guest, and lose the server with it.
+//!
+//! A process that waits for what another one does must not keep that one out: it watches `stay.lock`, lets go of the server when
+//! somebody wants to stay, and comes again as his guest.
 
 use super::data_dir::{self, DataDir};
 use super::error::At as _;
@@ -39,6 +42,7 @@ pub struct Guest {
     options: PgConnectOptions,
     url: String,
     owner_pid: String,
+    dir: PathBuf,
     pid_file: PathBuf,
     postmaster_pid: String,
     _hold: File,
@@ -71,11 +75,31 @@ impl Guest {
     }
 }
 
+impl Embedded {
+    /// Shall a process that only waits let go of it and come again? Its server has ended, or somebody who means to stay is kept out by
+    /// an owner that does not.
+    pub fn is_to_be_left(&self) -> Result<bool, Error> {
+        match self {
+            Self::Owned(server) => match server.dir() {
+                Some(dir) => Ok(!server.stays() && somebody_stays(dir)?),
+                None => Ok(false),
+            },
+            Self::Guest(guest) => {
+                let kept_out = || Ok(somebody_stays(&guest.dir)? && !stays(&guest.dir, &guest.owner_pid)?);
+                if guest.is_gone() { Ok(true) } else { kept_out() }
+            }
+        }
+    }
+}
+
 /// How long a process means to use the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stay {
     /// For one thing; it may be the guest of anybody.
     Brief,
+    /// For as long as something takes that others do. It may be the guest of anybody, but makes way for one that stays
+    /// ([`Embedded::is_to_be_left`]) and then waits for his server.
+    Waiting,
     /// Until it is told to stop; it is the guest only of another that stays.
     Long,
 }
@@ -117,12 +141,22 @@ fn start_or_join(options: &Options, stay: Stay) -> Result<Embedded, Error> {
         }
         // Before the owner is looked for: an owner that is about to stop either sees this lock or is seen to be gone.
         let hold = Some(open(&dir, GUESTS)?).filter(|file| file.try_lock_shared().is_ok());
-        let in_use = match Server::start_blocking(options.clone()) {
+        let makes_way = stay == Stay::Waiting && somebody_stays(&dir)?;
+        let started = if makes_way {
+            Err(Error::InUse { pid: data_dir::owner_pid(&dir), dir: dir.clone() })
+        } else {
+            Server::start_blocking(options.clone())
+        };
+        let in_use = match started {
             Err(in_use @ Error::InUse { .. }) => in_use,
             other => return other.map(|server| Embedded::Owned(server.staying(staying))),
         };
         if let (Some(hold), Error::InUse { pid, .. }) = (hold, &in_use)
-            && (stay == Stay::Brief || staying.is_none() && stays(&dir, pid)?)
+            && match stay {
+                Stay::Brief => true,
+                Stay::Waiting => !makes_way || stays(&dir, pid)?,
+                Stay::Long => staying.is_none() && stays(&dir, pid)?,
+            }
             && let Some(guest) = join(&dir, pid, hold)?
         {
             return Ok(Embedded::Guest(guest));
@@ -146,6 +180,12 @@ fn try_to_stay(dir: &Path) -> Result<Option<File>, Error> {
     Ok(Some(file))
 }
 
+/// Is there one that stays, or means to?
+fn somebody_stays(dir: &Path) -> Result<bool, Error> {
+    // Shared, so that two who ask are not taken for one who stays.
+    Ok(open(dir, STAY)?.try_lock_shared().is_err())
+}
+
 /// Is the owner the one that stays?
 fn stays(dir: &Path, owner_pid: &str) -> Result<bool, Error> {
     let path = dir.join(STAY);
@@ -166,6 +206,7 @@ fn join(dir: &Path, owner_pid: &str, hold: File) -> Result<Option<Guest>, Error>
         url: format!("postgres://bugle:{password}@127.0.0.1:{port}/bugle"),
         owner_pid: owner_pid.to_owned(),
         postmaster_pid: line(0).to_owned(),
+        dir: dir.to_owned(),
         pid_file,
         _hold: hold,
     }))

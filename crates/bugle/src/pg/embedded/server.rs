@@ -214,6 +214,16 @@ impl Server {
         self
     }
 
+    /// Is this process the one that stays?
+    pub(super) fn stays(&self) -> bool {
+        self.stay.is_some()
+    }
+
+    /// The folder that others can know of.
+    pub(super) fn dir(&self) -> Option<&Path> {
+        self.place.as_ref().filter(|place| !place.ephemeral).map(|place| place.dir.as_path())
+    }
+
     fn end_postmaster(&mut self, signal: Signal) -> Result<(), Error> {
         let Some(mut child) = self.postmaster.take() else { return Ok(()) };
         let ended = postmaster::end(&mut child, signal).at("wait for the server of", &self.data);

@@ -28,17 +28,20 @@ impl Set {
             return Ok(0);
         }
         lock(&mut session, schema).await?;
-        if !ledger::exists(&mut session, schema).await? {
+        let is_new = !ledger::exists(&mut session, schema).await?;
+        if is_new {
             ledger::create(&mut session, schema).await?;
+            self.install(&mut session, schema).await;
         }
         let applied = ledger::read(&mut session, schema, self).await?;
         ledger::check(&applied, schema, self, false)?;
-        let mut count = 0;
+        let mut count = if is_new { applied.len() } else { 0 };
         for file in self.files.iter().filter(|f| !applied.iter().any(|row| row.version == f.version)) {
             self.apply(&mut session, schema, file).await.map_err(|source| Error::Failed {
                 version: file.version,
                 name: file.name,
                 source,
+                next: self.next,
             })?;
             tracing::info!(schema = %schema, set = self.name, version = file.version, name = file.name, "migration applied");
             count += 1;
@@ -48,13 +51,26 @@ impl Set {
         Ok(count)
     }
 
+    /// A schema without a ledger gets everything in one round trip and one transaction: a test run makes hundreds of them. Whatever goes wrong
+    /// leaves nothing behind; file by file it is then told which one cannot be applied.
+    async fn install(&self, session: &mut PgConnection, schema: &SchemaName) {
+        if self.files.iter().any(File::is_outside_a_transaction) {
+            return;
+        }
+        let all = self.files.iter().map(|file| self.with_ledger_row(schema, file)).collect::<String>();
+        match sqlx::raw_sql(AssertSqlSafe(all)).execute(session).await {
+            Ok(_) => tracing::info!(schema = %schema, set = self.name, "migrations applied"),
+            Err(error) => tracing::debug!(%error, set = self.name, "not in one piece, file by file then"),
+        }
+    }
+
     /// Refuses when anything is missing or changed. A newer schema is accepted, with a warning: the nodes of the version before go on
     /// working while an upgrade rolls out.
     pub async fn verify(&self, pool: &PgPool, schema: &SchemaName) -> Result<(), Error> {
         let mut session = pool.acquire().await?;
         match self.missing(&mut session, schema).await? {
             0 => Ok(()),
-            missing => Err(Error::Behind { schema: schema.clone(), missing }),
+            missing => Err(Error::Behind { schema: schema.clone(), missing, next: self.next }),
         }
     }
 

@@ -10,7 +10,7 @@ macro_rules! files {
     };
 }
 
-/// Namespaces, queues and jobs.
+/// Namespaces, queues, jobs, messages, API keys and workflows.
 pub static CORE: Set = Set {
     name: "core",
     files: files![
@@ -25,5 +25,23 @@ pub static CORE: Set = Set {
         9 "0009" "ends",
         10 "0010" "dead",
         11 "0011" "inspect",
+        12 "0012" "broker",
+        13 "0013" "push",
+        14 "0014" "pop",
+        15 "0015" "settle_messages",
+        16 "0016" "tail",
+        17 "0017" "generations",
+        18 "0018" "operate_messages",
+        19 "0019" "access",
+        20 "0020" "maintenance",
+        21 "0021" "flow",
+        22 "0022" "define",
+        23 "0023" "go_on",
+        24 "0024" "start",
+        25 "0025" "settle_steps",
+        26 "0026" "engine",
+        27 "0027" "audit_flow",
+        28 "0028" "operate_flow",
     ],
+    next: "run `bugle migrate up`",
 };

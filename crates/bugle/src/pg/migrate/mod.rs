@@ -51,6 +51,8 @@ pub struct Set {
     pub name: &'static str,
     /// Its files, in order.
     pub files: &'static [File],
+    /// What a person does who shall apply what is missing, as a command: the end of an error's sentence.
+    pub next: &'static str,
 }
 
 /// What a node may do about a schema that is not up to date.
@@ -80,7 +82,7 @@ pub struct Status {
 pub enum Error {
     /// An applied file has another text in this version.
     #[error(
-        "migration {version} ({name}) of schema {schema} was applied with another text; run the version of Bugle that applied it, or, as long as nothing is released and its jobs are not needed, DROP SCHEMA {schema} CASCADE"
+        "migration {version} ({name}) of schema {schema} was applied with another text; run the version of Bugle that applied it, or, as long as nothing is released and what is in it is not needed, DROP SCHEMA {schema} CASCADE"
     )]
     Changed {
         /// The schema.
@@ -103,14 +105,14 @@ pub enum Error {
         name: String,
     },
     /// Something is missing, and this node may only look.
-    #[error(
-        "schema {schema} lacks {missing} of the migrations that this version needs; run `bugle migrate up`"
-    )]
+    #[error("schema {schema} lacks {missing} of the migrations that this version needs; {next}")]
     Behind {
         /// The schema.
         schema: SchemaName,
         /// How many files are missing.
         missing: usize,
+        /// What to do about it: [`Set::next`].
+        next: &'static str,
     },
     /// Somebody else has been migrating for too long.
     #[error(
@@ -123,7 +125,7 @@ pub enum Error {
         seconds: u64,
     },
     /// A file failed; nothing of it was kept (unless it runs outside a transaction: then it can be run again).
-    #[error("migration {version} ({name}) failed: {source}; mend the cause and run `bugle migrate up` again")]
+    #[error("migration {version} ({name}) failed: {source}; mend the cause, then {next}")]
     Failed {
         /// The file's number.
         version: i32,
@@ -131,6 +133,8 @@ pub enum Error {
         name: &'static str,
         /// What the database said.
         source: sqlx::Error,
+        /// How to do it again: [`Set::next`].
+        next: &'static str,
     },
     /// The database could not be asked.
     #[error("the schema's ledger cannot be read or written: {0}; check the connection and the role's rights")]
@@ -146,18 +150,19 @@ impl Set {
         for file in self.files {
             let (begin, commit) =
                 if file.is_outside_a_transaction() { ("", "") } else { ("BEGIN;\n", "COMMIT;\n") };
-            let _ = write!(
-                script,
-                "\n-- {:04} {}\n{begin}{}\nINSERT INTO {schema}.migration (set, version, name, checksum) VALUES ('{}', {}, '{}', '{}');\n{commit}",
-                file.version,
-                file.name,
-                schema.place_in(file.sql),
-                self.name,
-                file.version,
-                file.name,
-                file.checksum()
-            );
+            let _ = write!(script, "\n{begin}{}{commit}", self.with_ledger_row(schema, file));
         }
         script
+    }
+
+    /// A file's text, and the row that says that it was applied.
+    fn with_ledger_row(&self, schema: &SchemaName, file: &File) -> String {
+        let (version, name) = (file.version, file.name);
+        format!(
+            "-- {version:04} {name}\n{}\nINSERT INTO {schema}.migration (set, version, name, checksum) VALUES ('{}', {version}, '{name}', '{}');\n",
+            schema.place_in(file.sql),
+            self.name,
+            file.checksum()
+        )
     }
 }

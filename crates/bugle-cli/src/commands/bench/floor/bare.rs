@@ -36,14 +36,44 @@ impl Floor<'_> {
         self.ground.checkpoint().await
     }
 
-    /// One INSERT a transaction.
-    pub(in super::super) async fn insert_single(self, length: Duration) -> Result<f64, Failure> {
+    /// So many sessions, one INSERT a transaction.
+    pub(in super::super) async fn insert_single(
+        self,
+        sessions: usize,
+        length: Duration,
+    ) -> Result<f64, Failure> {
         let mut writers = Vec::new();
-        for _ in 0..CALLERS {
+        for _ in 0..sessions {
             writers.push(Writer::session(&self.ground.connect(), Write::Bare, "").await?);
         }
         let saturated = saturate(writers, Enough::After(length)).await?;
         Ok(rate(saturated.commits, saturated.took))
+    }
+
+    /// So many sessions, each so many rows a statement.
+    pub(in super::super) async fn insert_many(
+        self,
+        sessions: usize,
+        rows: usize,
+        length: Duration,
+    ) -> Result<f64, Failure> {
+        let barrier = Arc::new(Barrier::new(sessions));
+        let mut tasks = JoinSet::new();
+        for _ in 0..sessions {
+            let mut session = PgConnection::connect_with(&self.ground.connect()).await?;
+            let barrier = barrier.clone();
+            tasks.spawn(async move {
+                insert_batch(&mut session, rows).await?; // it is prepared then
+                barrier.wait().await;
+                let (begun, mut written) = (Instant::now(), 0);
+                while begun.elapsed() < length {
+                    insert_batch(&mut session, rows).await?;
+                    written += rows;
+                }
+                Ok((written, begun.elapsed()))
+            });
+        }
+        together(tasks).await
     }
 
     /// One session, [`BATCH`] rows a statement.
@@ -53,9 +83,7 @@ impl Floor<'_> {
         let mut left = rows;
         while left > 0 {
             let count = left.min(BATCH);
-            let payloads: Vec<_> = payloads(count).into_iter().map(Json).collect();
-            let insert = sqlx::query(include_str!("../sql/floor_insert.sql")).bind(payloads);
-            insert.execute(&mut session).await?;
+            insert_batch(&mut session, count).await?;
             left -= count;
         }
         let per_s = rate(rows, begun.elapsed());
@@ -95,14 +123,25 @@ impl Floor<'_> {
                 Ok::<_, Failure>((rows, begun.elapsed()))
             });
         }
-        let (mut rows, mut took) = (0, Duration::ZERO);
-        while let Some(ended) = tasks.join_next().await {
-            let (more, time) = ended.map_err(broken)??;
-            rows += more;
-            took = took.max(time);
-        }
-        Ok(rate(rows, took))
+        together(tasks).await
     }
+}
+
+/// Rows a second of all sessions.
+async fn together(mut tasks: JoinSet<Result<(usize, Duration), Failure>>) -> Result<f64, Failure> {
+    let (mut rows, mut took) = (0, Duration::ZERO);
+    while let Some(ended) = tasks.join_next().await {
+        let (more, time) = ended.map_err(broken)??;
+        rows += more;
+        took = took.max(time);
+    }
+    Ok(rate(rows, took))
+}
+
+async fn insert_batch(session: &mut PgConnection, rows: usize) -> Result<(), Failure> {
+    let payloads: Vec<_> = payloads(rows).into_iter().map(Json).collect();
+    sqlx::query(include_str!("../sql/floor_insert.sql")).bind(payloads).execute(session).await?;
+    Ok(())
 }
 
 async fn take_all(session: &mut PgConnection, batch: i64) -> Result<usize, Failure> {

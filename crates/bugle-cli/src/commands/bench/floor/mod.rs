@@ -106,7 +106,7 @@ async fn round(floor: Floor<'_>, jobs: usize, length: Duration) -> Result<[f64; 
     floor.clear().await?;
     let copy = floor.copy(jobs).await?;
     floor.clear().await?;
-    let single = floor.insert_single(length).await?;
+    let single = floor.insert_single(CALLERS, length).await?;
     Ok([one, hundred, insert, copy, single])
 }
 

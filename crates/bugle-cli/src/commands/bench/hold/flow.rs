@@ -32,9 +32,9 @@ const STATISTICS_ARRIVE: Duration = Duration::from_millis(700);
 
 /// How long jobs flow, in windows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Flow {
-    pub(super) window: Duration,
-    pub(super) windows: u32,
+pub(in super::super) struct Flow {
+    pub(in super::super) window: Duration,
+    pub(in super::super) windows: u32,
 }
 
 /// What a flow was.
@@ -97,10 +97,15 @@ impl Flow {
         Ok(windows)
     }
 
-    /// Jobs a second of each window, and of all.
-    async fn watch(self, handled: &AtomicUsize) -> (Vec<f64>, f64) {
+    /// What is handled a second in each window, and in all.
+    pub(in super::super) async fn watch(self, handled: &AtomicUsize) -> (Vec<f64>, f64) {
+        // What it takes until the first is handled belongs to the start.
+        while handled.load(Ordering::Relaxed) == 0 {
+            sleep(PAUSE).await;
+        }
         let begun = Instant::now();
-        let (mut before, mut since) = (0, begun);
+        let first = handled.load(Ordering::Relaxed);
+        let (mut before, mut since) = (first, begun);
         let mut windows = Vec::new();
         for number in 1..=self.windows {
             sleep_until(begun + self.window * number).await;
@@ -108,7 +113,7 @@ impl Flow {
             windows.push(rounded(rate(now - before, until - since), 0));
             (before, since) = (now, until);
         }
-        (windows, rounded(rate(before, since - begun), 0))
+        (windows, rounded(rate(before - first, since - begun), 0))
     }
 }
 

@@ -11,7 +11,8 @@ use crate::failure::Failure;
 use crate::output::{Align, Output, Table};
 use crate::place::Place;
 use crate::span;
-use flow::{Flow, Run};
+pub(super) use flow::Flow;
+use flow::Run;
 use serde::Serialize;
 use std::time::Duration;
 

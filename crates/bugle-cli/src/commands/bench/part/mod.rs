@@ -5,6 +5,7 @@ mod producer;
 mod worker;
 
 use super::ground::quiet;
+use super::scene;
 use super::wire::{Part, Spec, Started};
 use crate::args::Format;
 use crate::exit::Exit;
@@ -14,14 +15,9 @@ use bugle::pg::connect;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use tokio::sync::mpsc;
-
-/// A child whose parent is gone has lost its database as well, more often than not: it does not wait for it.
-const END_WITHIN: Duration = Duration::from_secs(4);
 
 pub(crate) async fn run() -> Result<Exit, Failure> {
-    let mut orders = Orders::read();
+    let mut orders = Orders(scene::Orders::read());
     let Some(spec) = orders.next::<Spec>().await? else { return Ok(Exit::Ok) };
     let connect = quiet(connect::Options::parse(&spec.url)?.connect.database(&spec.database));
     match spec.part {
@@ -36,32 +32,13 @@ pub(crate) async fn run() -> Result<Exit, Failure> {
 }
 
 /// The lines of standard input.
-struct Orders(mpsc::UnboundedReceiver<String>);
+struct Orders(scene::Orders);
 
 impl Orders {
-    /// Reads on a thread of its own: a read of standard input cannot be given up.
-    fn read() -> Self {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        std::thread::spawn(move || {
-            for line in std::io::stdin().lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-            drop(sender);
-            std::thread::sleep(END_WITHIN);
-            std::process::exit(i32::from(Exit::Server.code()));
-        });
-        Self(receiver)
-    }
-
     /// The next one; none when the parent wants no more.
     async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Failure> {
-        let Some(line) = self.0.recv().await else { return Ok(None) };
-        let order = serde_json::from_str(&line);
-        order
-            .map(Some)
-            .map_err(|e| Failure::user(format!("this is for `bugle bench` to use, not for people: {e}")))
+        let order = self.0.next().await;
+        order.map_err(|e| Failure::user(format!("this is for `bugle bench` to use, not for people: {e}")))
     }
 }
 
@@ -71,9 +48,7 @@ fn answer(value: &impl Serialize) -> Result<(), Failure> {
 
 /// An order that this part cannot carry out.
 fn misdirected() -> Failure {
-    Failure::server(
-        "an order for another process of the benchmark; this is a mistake in Bugle, please report it",
-    )
+    Failure::server(scene::MISDIRECTED)
 }
 
 /// What has been started since the last report.

@@ -10,7 +10,7 @@ FROM (
     AND NOT has_table_privilege(c.oid, w.what)
     AND (w.what = 'SELECT'
       OR w.what IN ('INSERT', 'DELETE')
-        AND c.relname IN ('job', 'due', 'lease', 'cursor', 'dead', 'job_key', 'tally', 'history', 'failure', 'ended')
+        AND c.relname IN ('job', 'due', 'lease', 'cursor', 'dead', 'job_key', 'tally', 'history', 'failure', 'ended', 'begun')
       OR w.what = 'INSERT' AND c.relname = 'queue'
       OR w.what = 'UPDATE' AND c.relname IN ('lease', 'job_key', 'due', 'job'))
   UNION ALL

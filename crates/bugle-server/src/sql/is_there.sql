@@ -1,0 +1,2 @@
+-- Does the database answer?
+SELECT 1;

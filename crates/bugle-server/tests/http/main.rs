@@ -1,0 +1,16 @@
+//! The broker over real HTTP, on a real PostgreSQL: each test has a schema and a server of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests are tests
+
+mod access;
+mod ack;
+mod fixture;
+mod going;
+mod health;
+mod input;
+mod operate;
+mod pop;
+mod push;
+mod rights;
+mod slow;
+mod tls;
+mod transaction;

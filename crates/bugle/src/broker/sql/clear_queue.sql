@@ -1,0 +1,2 @@
+-- Makes everything in queue $1 invisible.
+SELECT bugle.clear_queue($1);

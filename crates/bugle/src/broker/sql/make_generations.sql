@@ -1,0 +1,2 @@
+-- Makes the generations that come next. How many were made.
+SELECT bugle.make_generations();

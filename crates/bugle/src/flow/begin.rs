@@ -1,0 +1,84 @@
+//! Beginning steps whose jobs were claimed: those of many slots together, with one statement.
+
+use crate::fuse::Batch;
+use crate::jobs::Claimed;
+use crate::{Bugle, Error};
+use chrono::{DateTime, Utc};
+use serde_json::value::RawValue;
+use sqlx::types::Json;
+use std::sync::Arc;
+
+/// What a job carries: which step of which run, which element of a map, and whose turn it is.
+#[derive(Debug, Clone, Copy, serde::Deserialize)]
+pub(super) struct Place(pub(super) i64, pub(super) i16, pub(super) i32, pub(super) i32);
+
+/// What is begun.
+pub(crate) struct Begin {
+    pub(super) place: Place,
+    attempt: i16,
+    token: i64,
+}
+
+impl Begin {
+    pub(super) fn of(job: &Claimed) -> Result<Self, serde_json::Error> {
+        let attempt = i16::try_from(job.attempt).unwrap_or(i16::MAX);
+        Ok(Self { place: serde_json::from_str(job.payload.get())?, attempt, token: job.receipt.token() })
+    }
+}
+
+/// What a step needs to run, or why it does not.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct Begun {
+    n: i32,
+    pub(super) verdict: String,
+    pub(super) step: String,
+    pub(super) definition: String,
+    pub(super) version: i32,
+    pub(super) created_at: DateTime<Utc>,
+    pub(super) attempts: i16,
+    pub(super) timeout_ms: Option<i64>,
+    pub(super) input: Option<Json<Box<RawValue>>>,
+    pub(super) parents: Option<Json<Box<RawValue>>>,
+    pub(super) element: Option<Json<Box<RawValue>>>,
+    pub(super) checkpoint: Option<Json<Box<RawValue>>>,
+}
+
+/// Steps that one worker begins.
+#[derive(Clone)]
+pub(crate) struct Begins(pub(super) Bugle);
+
+impl Batch for Begins {
+    /// The worker.
+    type Key = Arc<str>;
+    type Call = Begin;
+    type Answer = Result<Begun, Error>;
+    type Kept = ();
+
+    /// Each brings its inputs.
+    const MOST: usize = 100;
+
+    async fn make(&self, worker: &Arc<str>, (): &mut (), calls: Vec<Begin>) -> Vec<Result<Begun, Error>> {
+        let begun: Result<Vec<Begun>, _> = sqlx::query_as(self.0.flow_shared().statements.begin_steps())
+            .bind(calls.iter().map(|call| call.place.0).collect::<Vec<_>>())
+            .bind(calls.iter().map(|call| call.place.1).collect::<Vec<_>>())
+            .bind(calls.iter().map(|call| call.place.2).collect::<Vec<_>>())
+            .bind(calls.iter().map(|call| call.place.3).collect::<Vec<_>>())
+            .bind(calls.iter().map(|call| call.attempt).collect::<Vec<_>>())
+            .bind(calls.iter().map(|call| call.token).collect::<Vec<_>>())
+            .bind(&**worker)
+            .fetch_all(self.0.pool())
+            .await;
+        match begun.map_err(Error::executing) {
+            Ok(mut begun) => {
+                begun.sort_by_key(|begun| begun.n);
+                let mut rows = begun.into_iter().peekable();
+                (1..).take(calls.len()).map(|n| rows.next_if(|row| row.n == n).ok_or_else(no_run)).collect()
+            }
+            Err(error) => calls.iter().map(|_| Err(error.again())).collect(),
+        }
+    }
+}
+
+fn no_run() -> Error {
+    Error::Bug("a job carries a step of a run that is not there".to_owned())
+}

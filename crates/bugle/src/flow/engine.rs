@@ -1,0 +1,41 @@
+//! What Bugle does itself in the workflows of a namespace: ends sleeps, matches signals, sees to deadlines. Jobs like any other, whose handler
+//! is a function of the database.
+
+use super::Flow;
+use crate::Error;
+use crate::jobs::{Claimed, Ctx, Verdict};
+use sqlx::types::Json;
+use tokio_util::sync::CancellationToken;
+
+impl Flow {
+    /// Does what Bugle has to do itself in the workflows of this namespace, until `stop` is cancelled. Every node that runs steps may: each
+    /// thing is done once.
+    pub async fn run_engine(&self, stop: CancellationToken) -> Result<(), Error> {
+        let (flow, queue) = (self.clone(), self.bugle.engine_queue().await?.number());
+        let worker =
+            self.bugle.worker_of_engine().concurrency(4).handle_any(move |job: Claimed, ctx: Ctx| {
+                let flow = flow.clone();
+                async move {
+                    flow.run_one(queue, job, ctx)
+                        .await
+                        .unwrap_or_else(|error| Verdict::fail("engine", error.to_string()))
+                }
+            });
+        worker.run(stop).await
+    }
+
+    /// Does it, and ends its job, in one transaction.
+    async fn run_one(&self, queue: i32, job: Claimed, ctx: Ctx) -> Result<Verdict, Error> {
+        let mut tx = self.bugle.pool().begin().await.map_err(Error::connecting)?;
+        sqlx::query(self.statements().run_engine())
+            .bind(queue)
+            .bind(&job.kind)
+            .bind(Json(&job.payload))
+            .execute(&mut *tx)
+            .await
+            .map_err(Error::executing)?;
+        ctx.complete_in(&mut tx).await?;
+        tx.commit().await.map_err(Error::executing)?;
+        Ok(Verdict::Done)
+    }
+}

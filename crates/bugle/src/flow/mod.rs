@@ -1,0 +1,101 @@
+//! Flow: workflows of steps, in namespaces. A **definition** is a DAG of steps, immutable per version; a **run** is one execution of it; a step
+//! that is ready is carried by a job, so that it is claimed, leased, renewed, put off and found again as any job is ([`crate::jobs`]).
+//!
+//! Whoever ends a step counts it down for its children, makes ready what may run now and ends the run of which nothing is left, in the same
+//! statement: there is no orchestrator in between (`migrations/core/0023_go_on.sql`).
+
+mod begin;
+pub mod definition;
+mod engine;
+mod operate;
+mod run;
+mod statements;
+mod step;
+mod worker;
+
+pub use definition::Definition;
+pub use operate::By;
+pub use run::{Run, RunHandle, RunId, RunState, Start, StepRow};
+pub use step::Step;
+pub use worker::StepWorker;
+
+pub(crate) use statements::Statements;
+
+use crate::fuse::Fuse;
+use crate::name::SchemaName;
+use crate::{Bugle, Error};
+use begin::Begins;
+use sqlx::types::Json;
+
+/// The workflows of a [`Bugle`], in its namespace. Cheap to clone.
+#[derive(Clone)]
+pub struct Flow {
+    bugle: Bugle,
+}
+
+/// What all flows of one handle share.
+pub(crate) struct Shared {
+    statements: Statements,
+    begins: Fuse<Begins>,
+}
+
+impl Shared {
+    pub(crate) fn new(schema: &SchemaName) -> Self {
+        Self { statements: Statements::new(schema), begins: Fuse::default() }
+    }
+}
+
+/// A definition as the database knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Defined {
+    /// Its version.
+    pub version: i32,
+    /// False: this version was there already, with the same content.
+    pub is_new: bool,
+}
+
+impl Bugle {
+    /// The workflows of this namespace.
+    #[must_use]
+    pub fn flow(&self) -> Flow {
+        Flow { bugle: self.clone() }
+    }
+}
+
+impl Flow {
+    fn statements(&self) -> &Statements {
+        &self.bugle.flow_shared().statements
+    }
+
+    /// Defines a workflow. The same content again is the version that is there; another content is another version, and a version never changes.
+    pub async fn define(&self, definition: &Definition) -> Result<Defined, Error> {
+        let (version, is_new) = sqlx::query_as(self.statements().define())
+            .bind(Json(definition.to_json()))
+            .bind(definition.hash())
+            .bind(self.bugle.namespace().as_str())
+            .fetch_one(self.bugle.pool())
+            .await
+            .map_err(Error::executing)?;
+        Ok(Defined { version, is_new })
+    }
+
+    /// Sends a signal: one step that waits for this key gets it, now or when it begins to wait.
+    pub async fn signal(
+        &self,
+        key: &str,
+        payload: &impl serde::Serialize,
+        actor: Option<&str>,
+    ) -> Result<(), Error> {
+        let payload = serde_json::value::to_raw_value(payload)
+            .map_err(|source| Error::Payload { kind: format!("signal {key}"), source })?;
+        sqlx::query(self.statements().send_signal())
+            .bind(key)
+            .bind(Json(payload))
+            .bind(self.bugle.namespace().as_str())
+            .bind(actor)
+            .execute(self.bugle.pool())
+            .await
+            .map_err(Error::executing)
+            .map(drop)
+    }
+}

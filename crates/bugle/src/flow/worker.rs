@@ -1,0 +1,132 @@
+//! Running steps: a worker of jobs whose jobs carry steps.
+
+use super::Flow;
+use super::begin::{Begin, Begins, Begun};
+use super::step::Step;
+use crate::Error;
+use crate::jobs::worker::IntoVerdict;
+use crate::jobs::{Claimed, Ctx, Verdict, Worker};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+type Run = dyn Fn(Step) -> BoxFuture<'static, Verdict> + Send + Sync;
+
+/// A worker for the steps of one queue (worker set); [`StepWorker::run`] runs it.
+#[must_use = "a worker does nothing before `run`"]
+pub struct StepWorker {
+    flow: Flow,
+    worker: Worker,
+    handlers: HashMap<String, Arc<Run>>,
+}
+
+impl Flow {
+    /// A worker for the steps of the queue of this name (`steps`, unless the definition says otherwise), without handlers yet.
+    pub fn worker(&self, queue: &str) -> StepWorker {
+        StepWorker { flow: self.clone(), worker: self.bugle.worker_of_steps(queue), handlers: HashMap::new() }
+    }
+}
+
+impl StepWorker {
+    /// What to do for steps with this handler: an async function or closure of a [`Step`]. Its result (`Ok(Done(value))`) is the step's output;
+    /// an error, a panic or a verdict decides what becomes of the step, as with jobs.
+    pub fn handle<F, Fut>(mut self, handler: &str, run: F) -> Self
+    where
+        F: Fn(Step) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoVerdict> + Send + 'static,
+    {
+        let run = move |step: Step| run(step).map(IntoVerdict::into_verdict).boxed();
+        self.handlers.insert(handler.to_owned(), Arc::new(run));
+        self
+    }
+
+    /// How many steps run at once. Default 16.
+    pub fn concurrency(mut self, steps: u32) -> Self {
+        self.worker = self.worker.concurrency(steps);
+        self
+    }
+
+    /// How long a claim holds without a sign of life from this worker. Default 30 s.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.worker = self.worker.lease(lease);
+        self
+    }
+
+    /// How long running steps may go on after the order to stop. Default 25 s.
+    pub fn drain(mut self, time: Duration) -> Self {
+        self.worker = self.worker.drain(time);
+        self
+    }
+
+    /// The name under which leases are held.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.worker = self.worker.name(name);
+        self
+    }
+
+    /// Runs steps until `stop` is cancelled; then drains as [`Worker::run`] does.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+        let crew = Arc::new(Crew { flow: self.flow, handlers: self.handlers });
+        let run = move |claimed: Claimed, ctx: Ctx| {
+            let crew = crew.clone();
+            async move { crew.run(claimed, ctx).await }
+        };
+        self.worker.handle_any(run).run(stop).await
+    }
+}
+
+/// What every step needs.
+struct Crew {
+    flow: Flow,
+    handlers: HashMap<String, Arc<Run>>,
+}
+
+impl Crew {
+    async fn run(&self, claimed: Claimed, ctx: Ctx) -> Verdict {
+        let wish = match Begin::of(&claimed) {
+            Ok(wish) => wish,
+            Err(error) => return Verdict::dead("payload", format!("a job that carries no step: {error}")),
+        };
+        let place = wish.place;
+        let Some(handler) = self.handlers.get(&claimed.kind) else {
+            let message = format!("worker {} has no handler {:?}", ctx.worker, claimed.kind);
+            return Verdict::fail("no_handler", message);
+        };
+        let begun = match self.begin(&ctx, wish).await {
+            Ok(begun) => begun,
+            Err(error) => {
+                tracing::warn!(job = %claimed.id, %error, "step not begun");
+                return Verdict::snooze(Duration::from_secs(1));
+            }
+        };
+        match begun.verdict.as_str() {
+            "run" => {}
+            "lost" => {
+                let message = "its last attempt ended with its lease: the worker died, or hung";
+                return Verdict::dead("lease_expired", message);
+            }
+            _ => return Verdict::Done, // the step is none of this job's: the job goes, and nothing else happens
+        }
+        let timeout = begun.timeout_ms.map(|ms| Duration::from_millis(ms.unsigned_abs()));
+        let step = match Step::new(&self.flow, ctx, place, begun) {
+            Ok(step) => step,
+            Err(error) => return Verdict::fail("input", format!("the inputs could not be read: {error}")),
+        };
+        let running = handler(step);
+        match timeout {
+            None => running.await,
+            Some(time) => tokio::time::timeout(time, running)
+                .await
+                .unwrap_or_else(|_| Verdict::fail("timeout", format!("it did not end within {time:?}"))),
+        }
+    }
+
+    async fn begin(&self, ctx: &Ctx, wish: Begin) -> Result<Begun, Error> {
+        let (batch, fuse) = (Begins(self.flow.bugle.clone()), &self.flow.bugle.flow_shared().begins);
+        let answer = fuse.call(&batch, ctx.worker.clone(), wish).await;
+        answer.unwrap_or_else(|| Err(Error::timed_out()))
+    }
+}

@@ -1,3 +1,0 @@
--- Makes those of the next $7 dead jobs of namespace $1 after id $6 ready that match.
-SELECT read, changed, last
-FROM bugle.redrive_dead($1, $2, $3, $4, $5, $6, $7);
