@@ -8,6 +8,7 @@ mod database;
 
 use crate::counters::Why;
 use crate::intention::Intention;
+use crate::mode::{Mode, Setting};
 use crate::number::{Call, Number};
 use crate::options::{Options, Times};
 use crate::pump::{self, Pump, Source, Timer};
@@ -18,9 +19,11 @@ use crate::seats::Seats;
 use database::Database;
 use futures_util::FutureExt as _;
 use shuttle::future::{JoinHandle, block_on, spawn, yield_now};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Interleavings that each test tries: some hundreds, or as many as `BUGLE_EXPLORE_TRIES` says.
@@ -284,4 +287,67 @@ fn a_busy_sentinel() {
 #[test]
 fn a_sentinel_that_gets_busy_hands_over() {
     shuttle::check_random(a_busy_sentinel, tries());
+}
+
+/// Two nodes are switched through modes, each at moments of its own, while rows come; the last mode is woken by rings alone.
+fn modes_are_switched(modes: &'static [Mode]) {
+    block_on(async move {
+        const ROWS: u32 = 4;
+        let database = Arc::new(Database::new(2));
+        let fleet = [Node::start(&database, 0, false), Node::start(&database, 1, false)];
+        let served = Arc::new(AtomicU32::new(0));
+        let mut tasks = Vec::new();
+        for node in &fleet {
+            let registry = node.pump.registry.clone();
+            tasks.push(spawn(async move {
+                for mode in modes {
+                    for _ in 0..8 {
+                        yield_now().await;
+                    }
+                    let setting = Setting { mode: *mode, poll: Some(Duration::from_nanos(1)) };
+                    registry.set_modes(&HashMap::from([(QUEUE, setting)]), Instant::now());
+                }
+            }));
+        }
+        let consumers: Vec<_> = fleet
+            .iter()
+            .map(|node| {
+                let (waiter, served) = (node.pump.standing(QUEUE, (), 2).unwrap(), served.clone());
+                spawn(async move {
+                    while let Some(taken) = waiter.next().await {
+                        served.fetch_add(taken, Ordering::SeqCst);
+                        waiter.add(taken);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..ROWS {
+            database.produce(1, true).await;
+            for _ in 0..8 {
+                yield_now().await;
+            }
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        while served.load(Ordering::SeqCst) < ROWS {
+            yield_now().await;
+        }
+        for node in fleet {
+            node.stop().await;
+        }
+        for consumer in consumers {
+            consumer.await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn nothing_is_lost_when_modes_are_switched() {
+    shuttle::check_random(|| modes_are_switched(&[Mode::PollingOnly, Mode::Hybrid]), tries());
+    shuttle::check_random(|| modes_are_switched(&[Mode::Shadow, Mode::Hybrid]), tries());
+    shuttle::check_random(
+        || modes_are_switched(&[Mode::PollingOnly, Mode::Hybrid, Mode::Shadow, Mode::EventDrivenOnly]),
+        tries(),
+    );
 }

@@ -187,6 +187,17 @@ impl Place {
         .await;
     }
 
+    /// Waits until a node sends nothing for a whole second: what it had to do at its start may come late, what it does again and again
+    /// never leaves such a second.
+    pub(crate) async fn silent(&self, bugle: &Bugle) {
+        until("the node is silent", async || {
+            let before = (self.statements("bugle.").await, node(bugle).counters().table());
+            tokio::time::sleep(Duration::from_secs(1)).await; // the only way to see that nothing happens
+            before == (self.statements("bugle.").await, node(bugle).counters().table())
+        })
+        .await;
+    }
+
     /// The database's clock.
     pub(crate) async fn clock(&self) -> DateTime<Utc> {
         self.one("SELECT clock_timestamp()").await
@@ -223,9 +234,13 @@ pub(crate) struct Running {
 impl Running {
     /// A worker of 16 slots whose jobs are done at once.
     pub(crate) fn on(bugle: &Bugle, queue: &str) -> Self {
+        Self::leased(bugle, queue, HOUR)
+    }
+
+    pub(crate) fn leased(bugle: &Bugle, queue: &str, lease: Duration) -> Self {
         let (started, begun) = mpsc::unbounded_channel();
         let stop = CancellationToken::new();
-        let worker = bugle.worker(queue).lease(HOUR).handle_any(move |job: Claimed, _: Ctx| {
+        let worker = bugle.worker(queue).lease(lease).handle_any(move |job: Claimed, _: Ctx| {
             let _ = started.send(job);
             async {}
         });
