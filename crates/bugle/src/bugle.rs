@@ -13,7 +13,9 @@ use crate::wake::Wake;
 use bugle_wake::{Number, Pump};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// How a [`Bugle`] is set up; every field has a default.
 #[derive(Debug, Clone, Default)]
@@ -34,19 +36,48 @@ pub struct Options {
 /// A handle to Bugle in one schema and namespace. Cheap to clone.
 #[derive(Clone)]
 pub struct Bugle {
-    inner: Arc<Inner>,
+    home: Arc<Home>,
+    space: Arc<Space>,
 }
 
-struct Inner {
+/// What there is once, whatever namespaces a process works in.
+struct Home {
     pool: PgPool,
     options: Options,
     statements: Arc<Statements>,
-    namespace_number: i32,
+    broker: Arc<broker::Statements>,
+    flow: Arc<flow::Statements>,
     wake: OnceLock<Wake>,
-    enqueues: Fuse<Enqueues>,
     company: Arc<Company>,
+    /// Looks for messages that found something.
+    finds: Arc<AtomicU64>,
+}
+
+/// One namespace, and what this process knows of it.
+struct Space {
+    name: NamespaceName,
+    number: i32,
+    /// The queues that were used here: an enqueue knows a name, a ring a number.
+    queues: Mutex<HashMap<QueueName, Number>>,
+    enqueues: Fuse<Enqueues>,
     broker: broker::Shared,
+    /// Started when somebody first waits for a message.
+    messages: OnceLock<Pump<MessageSource>>,
     flow: flow::Shared,
+}
+
+impl Space {
+    fn new(home: &Home, name: NamespaceName, number: i32) -> Self {
+        Self {
+            name,
+            number,
+            queues: Mutex::default(),
+            enqueues: Fuse::default(),
+            broker: broker::Shared::new(home.broker.clone(), home.finds.clone()),
+            messages: OnceLock::new(),
+            flow: flow::Shared::new(home.flow.clone()),
+        }
+    }
 }
 
 impl Bugle {
@@ -59,87 +90,98 @@ impl Bugle {
     /// Works on a pool of your own. Check it with [`connect::check_server`] if it was not made by [`connect::pool`].
     pub async fn new(pool: PgPool, options: Options) -> Result<Self, Error> {
         CORE.ensure(&pool, &options.schema, options.migrate).await?;
-        let statements = Arc::new(Statements::new(&options.schema));
-        let namespace_number = find_namespace(&pool, &statements, &options.namespace).await?;
-        let broker = broker::Shared::new(&options.schema);
-        let flow = flow::Shared::new(&options.schema);
-        let bugle = Self {
-            inner: Arc::new(Inner {
-                pool,
-                options,
-                statements,
-                namespace_number,
-                wake: OnceLock::new(),
-                enqueues: Fuse::default(),
-                company: Arc::default(),
-                broker,
-                flow,
-            }),
+        let home = Home {
+            statements: Arc::new(Statements::new(&options.schema)),
+            broker: Arc::new(broker::Statements::new(&options.schema)),
+            flow: Arc::new(flow::Statements::new(&options.schema)),
+            wake: OnceLock::new(),
+            company: Arc::default(),
+            finds: Arc::default(),
+            pool,
+            options,
         };
+        let name = home.options.namespace.clone();
+        let number = find_namespace(&home.pool, &home.statements, &name).await?;
+        let space = Arc::new(Space::new(&home, name, number));
+        let bugle = Self { home: Arc::new(home), space };
         bugle.check_cluster().await?;
         Ok(bugle)
+    }
+
+    /// The same in another namespace: on the same pool and wake engine, so that a thousand namespaces cost one listener and one heartbeat.
+    /// Closing any of the handles closes all.
+    pub async fn in_namespace(&self, name: &NamespaceName) -> Result<Self, Error> {
+        let number = find_namespace(self.pool(), self.statements(), name).await?;
+        Ok(self.with_namespace(name.clone(), number))
+    }
+
+    /// The same for a namespace whose number is known.
+    pub(crate) fn with_namespace(&self, name: NamespaceName, number: i32) -> Self {
+        Self { home: self.home.clone(), space: Arc::new(Space::new(&self.home, name, number)) }
     }
 
     /// The pool that Bugle's own statements run on.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
-        &self.inner.pool
+        &self.home.pool
     }
 
     /// The schema that holds the tables.
     #[must_use]
     pub fn schema(&self) -> &SchemaName {
-        &self.inner.options.schema
+        &self.home.options.schema
     }
 
     /// The namespace that this handle works in.
     #[must_use]
     pub fn namespace(&self) -> &NamespaceName {
-        &self.inner.options.namespace
+        &self.space.name
     }
 
     /// Its number in the database.
     pub(crate) fn namespace_number(&self) -> i32 {
-        self.inner.namespace_number
+        self.space.number
     }
 
     pub(crate) fn statements(&self) -> &Statements {
-        &self.inner.statements
+        &self.home.statements
     }
 
     pub(crate) fn enqueues(&self) -> &Fuse<Enqueues> {
-        &self.inner.enqueues
+        &self.space.enqueues
     }
 
     /// The jobs that run here and were lost with a worker before.
     pub(crate) fn company(&self) -> &Arc<Company> {
-        &self.inner.company
+        &self.home.company
     }
 
-    /// The wake engine of this handle and its clones, started when it is first needed.
+    /// The wake engine of this handle, its clones and its likes in other namespaces, started when it is first needed.
     pub(crate) fn wake(&self) -> &Wake {
-        let inner = &self.inner;
-        inner.wake.get_or_init(|| Wake::start(&inner.pool, &inner.options, &inner.statements, &inner.broker))
+        let home = &self.home;
+        home.wake.get_or_init(|| {
+            Wake::start(&home.pool, &home.options, &home.statements, &home.broker, home.finds.clone())
+        })
     }
 
     /// The pump for the ends of jobs, started when it is first needed.
     pub(crate) fn ends(&self) -> &Pump<EndSource> {
-        self.wake().ends(&self.inner.pool, &self.inner.statements)
+        self.wake().ends(&self.home.pool, &self.home.statements)
     }
 
     /// What the brokers of this handle share.
     pub(crate) fn broker_shared(&self) -> &broker::Shared {
-        &self.inner.broker
+        &self.space.broker
     }
 
     /// What the workflows of this handle share.
     pub(crate) fn flow_shared(&self) -> &flow::Shared {
-        &self.inner.flow
+        &self.space.flow
     }
 
     /// The pump for messages, started when somebody first waits for one.
     pub(crate) fn messages(&self, source: &MessageSource) -> &Pump<MessageSource> {
-        self.wake().messages(source)
+        self.space.messages.get_or_init(|| self.wake().node.pump(source.clone()))
     }
 
     /// Stops the wake engine and closes the pool: what was claimed and not taken is handed back, and sleeping peers are told.
@@ -148,14 +190,14 @@ impl Bugle {
         if let Some(node) = self.node() {
             node.stop().await;
         }
-        self.inner.broker.close().await;
+        self.space.broker.close().await;
         self.pool().close().await;
     }
 
     /// The wake engine, if anything has waited yet.
     #[must_use]
     pub fn node(&self) -> Option<&bugle_wake::Node> {
-        self.inner.wake.get().map(|wake| &wake.node)
+        self.home.wake.get().map(|wake| &wake.node)
     }
 
     /// Changes whenever something was set that every node must know, and whenever that may have been missed: for parts that ask the database then
@@ -173,9 +215,23 @@ impl Bugle {
     }
 
     pub(crate) fn wake_local_by_name(&self, name: &QueueName) {
-        if let Some(wake) = self.inner.wake.get() {
-            wake.local(name);
+        if let Some(number) = self.number_of(name) {
+            self.wake_local(number.0);
         }
+    }
+
+    /// From now on the number of a queue is known.
+    pub(crate) fn remember(&self, name: &QueueName, number: i32) {
+        self.queues().insert(name.clone(), Number(number));
+    }
+
+    /// The number of a queue that was used before.
+    pub(crate) fn number_of(&self, name: &QueueName) -> Option<Number> {
+        self.queues().get(name).copied()
+    }
+
+    fn queues(&self) -> MutexGuard<'_, HashMap<QueueName, Number>> {
+        self.space.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a namespace; `false` = it was there already.

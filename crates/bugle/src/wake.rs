@@ -1,24 +1,19 @@
-//! The wake engine as Bugle uses it: one node per handle, one pump per kind of work.
+//! The wake engine as Bugle uses it: one node, one pump per kind of work.
 
-use crate::broker::{self, MessageSource};
+use crate::broker;
 use crate::bugle::Options;
 use crate::jobs::sweep::Sweeper;
 use crate::jobs::{EndSource, JobSource, Statements};
-use crate::name::QueueName;
-use bugle_wake::{Node, Number, Place, Pump};
+use bugle_wake::{Node, Place, Pump};
 use sqlx::PgPool;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 pub(crate) struct Wake {
     pub(crate) node: Node,
     pub(crate) jobs: Pump<JobSource>,
     /// Started when somebody first waits for the end of a job: few processes do, and a pump that nobody needs shares in every fault.
     ends: OnceLock<Pump<EndSource>>,
-    /// Started when somebody first waits for a message.
-    messages: OnceLock<Pump<MessageSource>>,
-    /// The queues that were used through this handle: an enqueue knows a name, a ring a number.
-    numbers: Mutex<HashMap<QueueName, Number>>,
 }
 
 impl Wake {
@@ -26,7 +21,8 @@ impl Wake {
         pool: &PgPool,
         options: &Options,
         statements: &Arc<Statements>,
-        broker: &broker::Shared,
+        broker: &Arc<broker::Statements>,
+        messages_found: Arc<AtomicU64>,
     ) -> Self {
         let place = Place {
             pool: pool.clone(),
@@ -36,37 +32,17 @@ impl Wake {
         };
         let node = Node::start(options.wake.clone(), place);
         let source = JobSource::new(pool.clone(), statements.clone());
-        let finds = [source.finds.clone(), broker.finds.clone()];
-        let sweeper = Sweeper::new(pool.clone(), statements.clone(), broker.statements.clone(), finds);
+        let finds = [source.finds.clone(), messages_found];
+        let sweeper = Sweeper::new(pool.clone(), statements.clone(), broker.clone(), finds);
         let jobs = node.pump(source);
         sweeper.beat();
         node.on_heartbeat(move || sweeper.beat());
-        Self { node, jobs, ends: OnceLock::new(), messages: OnceLock::new(), numbers: Mutex::default() }
+        Self { node, jobs, ends: OnceLock::new() }
     }
 
     /// The pump for the ends of jobs.
     pub(crate) fn ends(&self, pool: &PgPool, statements: &Arc<Statements>) -> &Pump<EndSource> {
         self.ends.get_or_init(|| self.node.pump(EndSource::new(pool.clone(), statements.clone())))
-    }
-
-    /// The pump for messages.
-    pub(crate) fn messages(&self, source: &MessageSource) -> &Pump<MessageSource> {
-        self.messages.get_or_init(|| self.node.pump(source.clone()))
-    }
-
-    pub(crate) fn remember(&self, name: &QueueName, number: i32) {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), Number(number));
-    }
-
-    /// The number of a queue that was used before.
-    pub(crate) fn number(&self, name: &QueueName) -> Option<Number> {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied()
-    }
-
-    pub(crate) fn local(&self, name: &QueueName) {
-        if let Some(number) = self.number(name) {
-            self.node.local(number);
-        }
     }
 }
 

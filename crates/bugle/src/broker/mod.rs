@@ -74,9 +74,9 @@ pub struct Broker {
     bugle: Bugle,
 }
 
-/// What all brokers of one handle share.
+/// What all brokers of a namespace share.
 pub(crate) struct Shared {
-    pub(crate) statements: Arc<Statements>,
+    statements: Arc<Statements>,
     /// Queues and groups that were used here: whoever finds that one is gone forgets it.
     queues: Mutex<HashMap<QueueName, i32>>,
     groups: Mutex<HashMap<(i32, GroupName), i32>>,
@@ -87,13 +87,13 @@ pub(crate) struct Shared {
     source: OnceLock<MessageSource>,
     counts: Arc<Counts>,
     /// Looks of this node that found something.
-    pub(crate) finds: Arc<AtomicU64>,
+    finds: Arc<AtomicU64>,
 }
 
 impl Shared {
-    pub(crate) fn new(schema: &crate::name::SchemaName) -> Self {
+    pub(crate) fn new(statements: Arc<Statements>, finds: Arc<AtomicU64>) -> Self {
         Self {
-            statements: Arc::new(Statements::new(schema)),
+            statements,
             queues: Mutex::default(),
             groups: Mutex::default(),
             partitions: Mutex::default(),
@@ -101,7 +101,7 @@ impl Shared {
             settles: Fuse::default(),
             source: OnceLock::new(),
             counts: Arc::default(),
-            finds: Arc::default(),
+            finds,
         }
     }
 

@@ -22,10 +22,10 @@ pub use worker::StepWorker;
 pub(crate) use statements::Statements;
 
 use crate::fuse::Fuse;
-use crate::name::SchemaName;
 use crate::{Bugle, Error};
 use begin::Begins;
 use sqlx::types::Json;
+use std::sync::Arc;
 
 /// The workflows of a [`Bugle`], in its namespace. Cheap to clone.
 #[derive(Clone)]
@@ -33,15 +33,15 @@ pub struct Flow {
     bugle: Bugle,
 }
 
-/// What all flows of one handle share.
+/// What all flows of a namespace share.
 pub(crate) struct Shared {
-    statements: Statements,
+    statements: Arc<Statements>,
     begins: Fuse<Begins>,
 }
 
 impl Shared {
-    pub(crate) fn new(schema: &SchemaName) -> Self {
-        Self { statements: Statements::new(schema), begins: Fuse::default() }
+    pub(crate) fn new(statements: Arc<Statements>) -> Self {
+        Self { statements, begins: Fuse::default() }
     }
 }
 

@@ -158,7 +158,7 @@ impl Handle {
 
     /// The number of the job's queue.
     async fn number(&self) -> Result<Number, Error> {
-        let known = self.queue.as_ref().and_then(|queue| self.bugle.wake().number(queue));
+        let known = self.queue.as_ref().and_then(|queue| self.bugle.number_of(queue));
         if let Some(number) = known {
             return Ok(number);
         }
@@ -175,7 +175,7 @@ impl Handle {
             return Err(Error::NoJob { id: self.id, namespace: namespace.to_string() });
         };
         if let Some(queue) = &self.queue {
-            self.bugle.wake().remember(queue, number);
+            self.bugle.remember(queue, number);
         }
         Ok(Number(number))
     }

@@ -116,9 +116,8 @@ impl Queue {
 
     /// The engine that wakes this queue's waiters; from now on it knows the queue.
     pub(super) fn wake(&self) -> &Wake {
-        let wake = self.bugle.wake();
-        wake.remember(&self.name, self.number);
-        wake
+        self.bugle.remember(&self.name, self.number);
+        self.bugle.wake()
     }
 
     /// Takes back the jobs of leases that have ended; returns how many. Every look that is not full does this by itself: only a queue
