@@ -41,13 +41,20 @@ END $$;
 
 -- Pauses or resumes a queue; false when it was so already. A claim under way is waited for, a later one reads what is written here.
 -- Holds the queue's lock until the transaction ends: call it in a transaction of its own.
-CREATE FUNCTION bugle.set_paused(p_queue text, p_namespace text, p_paused boolean) RETURNS boolean LANGUAGE plpgsql
-SET lock_timeout = '5s' AS $$
+CREATE FUNCTION bugle.set_paused(p_queue text, p_namespace text, p_paused boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   number int := bugle.existing_queue(p_queue, p_namespace);
-  c bugle.cursor;
 BEGIN
   PERFORM bugle.check_holds(number, 'jobs');
+  RETURN bugle.set_queue_paused(number, p_queue, p_paused);
+END $$;
+
+-- The same for a queue by its number, whatever it holds.
+CREATE FUNCTION bugle.set_queue_paused(number int, p_queue text, p_paused boolean) RETURNS boolean LANGUAGE plpgsql
+SET lock_timeout = '5s' AS $$
+DECLARE
+  c bugle.cursor;
+BEGIN
   PERFORM bugle.check_read_committed(CASE WHEN p_paused THEN 'pause' ELSE 'resume' END);
   BEGIN
     PERFORM pg_advisory_xact_lock(bugle.claim_class(), number);

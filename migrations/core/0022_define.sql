@@ -12,6 +12,7 @@ BEGIN
   END IF;
   number := bugle.declare_step_queue('flow engine', p_namespace);
   INSERT INTO bugle.flow (namespace, engine) SELECT q.namespace, number FROM bugle.queue q WHERE q.id = number ON CONFLICT DO NOTHING;
+  PERFORM bugle.inherit_settings(number);
   PERFORM bugle.ring_control();   -- nodes serve it from now on
   RETURN number;
 END $$;
@@ -22,6 +23,10 @@ DECLARE
   number int := bugle.declare_queue(p_queue, p_namespace, 'steps');
 BEGIN
   UPDATE bugle.queue SET history = false WHERE id = number AND history;
+  IF FOUND THEN   -- it is new
+    PERFORM bugle.inherit_settings(number);
+    PERFORM bugle.ring_control();   -- nodes serve it from now on
+  END IF;
   RETURN number;
 END $$;
 

@@ -1,5 +1,6 @@
 //! How the waiters of a queue are woken: a row in the database, so that a rollout can be gradual and be rolled back.
 
+use crate::number::Number;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -36,6 +37,16 @@ impl Mode {
     /// Does a ring lead to a look?
     pub(crate) fn is_rung(self) -> bool {
         matches!(self, Self::Hybrid | Self::EventDrivenOnly)
+    }
+
+    /// A queue without a fallback look depends on every ring.
+    pub(crate) fn warn_of(self, number: Number) {
+        if self == Self::EventDrivenOnly {
+            tracing::warn!(
+                queue = number.0,
+                "no fallback look in mode event_driven_only: work whose ring is lost waits for the next"
+            );
+        }
     }
 
     /// Does the node sit for it?

@@ -2,7 +2,8 @@
 
 use crate::intention::Intention;
 use crate::number::Number;
-use crate::registry::{Registry, TooMany};
+use crate::registry::{Registry, TooMany, Wish};
+use crate::room::{Room, Share};
 use crate::round::{Answer, Ask, Round};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture};
@@ -56,7 +57,7 @@ impl<S: Source> Pump<S> {
         want: S::Want,
         most: u32,
     ) -> Result<Intention<S::Want, S::Item>, TooMany> {
-        self.register(number, want, most, true)
+        self.register(number, want, most, true, None)
     }
 
     /// Registers a consumer that stays: what it has not got yet it goes on wanting, and it may want more later.
@@ -66,7 +67,19 @@ impl<S: Source> Pump<S> {
         want: S::Want,
         most: u32,
     ) -> Result<Intention<S::Want, S::Item>, TooMany> {
-        self.register(number, want, most, false)
+        self.register(number, want, most, false, None)
+    }
+
+    /// The same for one that shares a room with others: `least` of its slots are its own, the rest it takes as they are free.
+    pub fn standing_in(
+        &self,
+        room: &Room,
+        number: Number,
+        want: S::Want,
+        most: u32,
+        least: u32,
+    ) -> Result<Intention<S::Want, S::Item>, TooMany> {
+        self.register(number, want, most, false, Some(Share::new(room.clone(), least)))
     }
 
     fn register(
@@ -75,8 +88,9 @@ impl<S: Source> Pump<S> {
         want: S::Want,
         most: u32,
         once: bool,
+        share: Option<Share>,
     ) -> Result<Intention<S::Want, S::Item>, TooMany> {
-        let id = self.registry.register(number, want, most, once, Instant::now())?;
+        let id = self.registry.register(number, Wish { want, most, once, share }, Instant::now())?;
         Ok(Intention::new(self.registry.clone(), number, id))
     }
 }

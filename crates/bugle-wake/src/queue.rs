@@ -2,7 +2,10 @@
 
 use crate::counters::Why;
 use crate::mode::Setting;
+use crate::number::Number;
 use crate::options::Times;
+use crate::room::Share;
+use crate::round::Ask;
 use crate::shadow::Shadow;
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -42,6 +45,12 @@ pub(crate) struct Entry<W, I> {
     pub(crate) most: u32,
     /// It goes when it has got something; a standing one stays for the rest.
     pub(crate) once: bool,
+    /// The look under way is for it, too.
+    pub(crate) asks: bool,
+    /// There was a reason to look for it, and not room for all that it wants.
+    pub(crate) crowded: bool,
+    /// Its part of a room, if it shares one.
+    pub(crate) share: Option<Share>,
     /// Handed out and not yet taken.
     pub(crate) ready: VecDeque<I>,
     pub(crate) waker: Option<Waker>,
@@ -130,6 +139,17 @@ impl<W, I> Queue<W, I> {
         }
     }
 
+    /// Would a look be answered by what somebody announced or asked for, not only make sure that nothing is there?
+    pub(crate) fn is_urgent(&self, now: Instant) -> bool {
+        let announced =
+            |flag: Flag| !matches!(flag.why, Why::Heartbeat | Why::Alert | Why::Poll | Why::Linger);
+        !self.looking
+            && self.has_demand()
+            && self.paused_until.is_none_or(|until| now >= until)
+            && (self.flag.is_some_and(announced)
+                || self.timer.is_some_and(|timer| timer.at <= now && announced(timer)))
+    }
+
     /// Is there a reason to look now? Takes it.
     pub(crate) fn take_reason(&mut self, now: Instant) -> Option<Flag> {
         if self.looking || !self.has_demand() || self.paused_until.is_some_and(|until| now < until) {
@@ -141,6 +161,23 @@ impl<W, I> Queue<W, I> {
         self.dry = false; // and this as well
         self.shadow.begin(now);
         Some(reason)
+    }
+
+    /// What those who want something ask, as far as there is room for it.
+    pub(crate) fn asks(&mut self, number: Number) -> Vec<Ask<W>>
+    where
+        W: Clone,
+    {
+        let mut asks = Vec::new();
+        for entry in &mut self.entries {
+            let most = entry.share.as_mut().map_or(entry.most, |share| share.begin(entry.most));
+            entry.crowded = most < entry.most;
+            entry.asks = most > 0;
+            if entry.asks {
+                asks.push(Ask { number, most, want: entry.want.clone() });
+            }
+        }
+        asks
     }
 
     /// When there will be a reason to look that time alone brings.

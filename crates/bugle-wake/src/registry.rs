@@ -5,10 +5,11 @@
 
 use crate::alert::{Alert, Event, Looked};
 use crate::counters::{Counters, Why};
-use crate::mode::{Mode, Setting};
-use crate::number::{Bucket, Number};
+use crate::mode::Setting;
+use crate::number::Number;
 use crate::options::Options;
 use crate::queue::{Entry, Queue};
+use crate::room::Share;
 use crate::seats::Seats;
 use crate::sync::{Mutex, Signal};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -31,9 +32,9 @@ pub(crate) struct Registry<W, I> {
 pub(crate) struct Inner<W, I> {
     pub(crate) queues: BTreeMap<Number, Queue<W, I>>,
     /// Rows that differ from the default.
-    settings: HashMap<Number, Setting>,
+    pub(crate) settings: HashMap<Number, Setting>,
     next_id: u64,
-    waiting: usize,
+    pub(crate) waiting: usize,
     /// Work of these was found unannounced: if no ring for it is heard in time, a wake was missed, whether or not anybody still waits.
     pub(crate) suspects: BTreeMap<Number, Suspect>,
     /// Claimed for intentions that have gone meanwhile.
@@ -49,6 +50,14 @@ pub(crate) struct Suspect {
     pub(crate) until: Instant,
     /// Found by a poll in shadow mode, not by the heartbeat.
     pub(crate) shadow: bool,
+}
+
+/// What an intention is registered with.
+pub(crate) struct Wish<W> {
+    pub(crate) want: W,
+    pub(crate) most: u32,
+    pub(crate) once: bool,
+    pub(crate) share: Option<Share>,
 }
 
 /// So many wait already that nobody else may.
@@ -78,14 +87,8 @@ impl<W, I> Registry<W, I> {
     }
 
     /// Registers a waiter *before* the look that it causes: arm, look, wait.
-    pub(crate) fn register(
-        &self,
-        number: Number,
-        want: W,
-        most: u32,
-        once: bool,
-        now: Instant,
-    ) -> Result<u64, TooMany> {
+    pub(crate) fn register(&self, number: Number, wish: Wish<W>, now: Instant) -> Result<u64, TooMany> {
+        let Wish { want, most, once, share } = wish;
         let mut inner = self.inner.lock();
         if inner.waiting >= self.options.intentions_max {
             self.counters.refused_intentions.one();
@@ -97,12 +100,22 @@ impl<W, I> Registry<W, I> {
         let setting = inner.settings.get(&number).copied().unwrap_or_default();
         inner.end_alert_of_nobody(now);
         let queue = inner.queues.entry(number).or_insert_with(|| {
-            warn_of(number, setting.mode);
+            setting.mode.warn_of(number);
             Queue::new(setting)
         });
         // Others wait here in vain, and what they wait for will be announced to them: he hears of it with them.
         let joins = queue.dry && queue.has_demand() && queue.setting.mode.is_rung();
-        queue.entries.push_back(Entry { id, want, most, once, ready: VecDeque::new(), waker: None });
+        queue.entries.push_back(Entry {
+            id,
+            want,
+            most,
+            once,
+            asks: false,
+            crowded: false,
+            share,
+            ready: VecDeque::new(),
+            waker: None,
+        });
         if most > 0 && !joins {
             queue.wake(Why::Intention, now); // rule 2: otherwise a new intention always causes a look
         }
@@ -119,10 +132,17 @@ impl<W, I> Registry<W, I> {
         let Some(entry) = queue.entries.iter_mut().find(|e| e.id == id) else { return };
         let wanted_nothing = entry.most == 0;
         entry.most += more;
-        if wanted_nothing && more > 0 {
+        let has_room = entry.share.as_mut().is_some_and(|share| share.free(more));
+        let looks = wanted_nothing && more > 0;
+        if looks {
             queue.wake(Why::Intention, now);
             self.recount(number, queue, now);
-            drop(inner);
+        }
+        if has_room {
+            inner.wake_crowded(now);
+        }
+        drop(inner);
+        if looks || has_room {
             self.changed.raise();
         }
     }
@@ -132,7 +152,8 @@ impl<W, I> Registry<W, I> {
         let mut inner = self.inner.lock();
         let Some(queue) = inner.queues.get_mut(&number) else { return };
         let Some(place) = queue.entries.iter().position(|e| e.id == id) else { return };
-        let gone = queue.entries.remove(place);
+        let mut gone = queue.entries.remove(place);
+        let has_room = gone.iter_mut().filter_map(|e| e.share.as_mut()).any(Share::leave);
         self.recount(number, queue, now);
         if queue.is_over() {
             inner.queues.remove(&number);
@@ -140,6 +161,9 @@ impl<W, I> Registry<W, I> {
         inner.waiting -= 1;
         let untaken = gone.into_iter().flat_map(|e| e.ready).map(|item| (number, item));
         inner.unclaimed.extend(untaken);
+        if has_room {
+            inner.wake_crowded(now);
+        }
         drop(inner);
         self.changed.raise();
     }
@@ -210,168 +234,25 @@ impl<W, I> Registry<W, I> {
 }
 
 impl<W, I> Inner<W, I> {
+    /// A look brought so much for an intention. True: others may try again whom there was no room for.
+    pub(crate) fn brought(&mut self, number: Number, id: u64, taken: u32) -> bool {
+        let queue = self.queues.get_mut(&number);
+        let entry = queue.and_then(|queue| queue.entries.iter_mut().find(|entry| entry.id == id));
+        entry.and_then(|entry| entry.share.as_mut()).is_some_and(|share| share.end(taken))
+    }
+
+    /// There is room again: those that there was none for look now.
+    pub(crate) fn wake_crowded(&mut self, now: Instant) {
+        for queue in self.queues.values_mut().filter(|queue| queue.entries.iter().any(|entry| entry.crowded))
+        {
+            queue.wake(Why::Intention, now);
+        }
+    }
+
     /// Only looks end an alert, and where nobody waits nobody looks.
-    fn end_alert_of_nobody(&mut self, now: Instant) {
+    pub(crate) fn end_alert_of_nobody(&mut self, now: Instant) {
         if self.alert.is_on() && !self.queues.values().any(Queue::has_demand) {
             self.alert.nobody_waits(now);
         }
-    }
-}
-
-/// What a pump does now.
-pub(crate) struct State {
-    /// Intentions that wait.
-    pub(crate) waiting: usize,
-    /// Queues whose look is under way or about to begin.
-    pub(crate) looking: usize,
-    pub(crate) alert: bool,
-}
-
-/// A pump, as whoever wakes it sees it.
-pub(crate) trait Wake: Send + Sync {
-    /// A producer rang for this queue. Does anybody here want it?
-    fn ring(&self, number: Number, now: Instant) -> bool;
-    /// This process wrote work into this queue.
-    fn local(&self, number: Number, now: Instant);
-    /// Every queue of a bucket must be looked at.
-    fn wake_bucket(&self, bucket: Bucket, why: Why, now: Instant);
-    /// Every queue must be looked at.
-    fn wake_all(&self, why: Why, now: Instant);
-    /// The fallback look (rule 10).
-    fn heartbeat(&self, now: Instant);
-    /// Something went wrong that concerns every queue.
-    fn fault(&self, event: Event, now: Instant);
-    /// The rows of all queues that differ from the default.
-    fn set_modes(&self, settings: &HashMap<Number, Setting>, now: Instant);
-    /// Whatever it sleeps until, and why.
-    fn sleeps(&self) -> Vec<(Why, Instant)>;
-    fn state(&self) -> State;
-    fn close(&self);
-}
-
-impl<W: Send, I: Send> Wake for Registry<W, I> {
-    fn ring(&self, number: Number, now: Instant) -> bool {
-        let mut inner = self.inner.lock();
-        inner.suspects.remove(&number);
-        let Some(queue) = inner.queues.get_mut(&number) else { return false };
-        if queue.setting.mode == Mode::Shadow {
-            self.counters.shadow_rings.one();
-            queue.stir(Why::Ring, now);
-            return queue.has_demand();
-        }
-        // Rule 9: every node looks on a ring for a queue that it has demand for; without demand it ignores it.
-        if !queue.has_demand() || !queue.setting.mode.is_rung() {
-            return false;
-        }
-        queue.wake(Why::Ring, now);
-        self.note(&mut inner, Event::Ring, now);
-        drop(inner);
-        self.changed.raise();
-        true
-    }
-
-    fn local(&self, number: Number, now: Instant) {
-        let mut inner = self.inner.lock();
-        inner.suspects.remove(&number);
-        let Some(queue) = inner.queues.get_mut(&number) else { return };
-        if queue.has_demand() {
-            queue.stir(Why::Local, now);
-            drop(inner);
-            self.changed.raise();
-        }
-    }
-
-    fn wake_bucket(&self, bucket: Bucket, why: Why, now: Instant) {
-        let mut inner = self.inner.lock();
-        for (_, queue) in inner.queues.iter_mut().filter(|(n, _)| n.bucket() == bucket) {
-            queue.stir(why, now);
-        }
-        drop(inner);
-        self.changed.raise();
-    }
-
-    fn wake_all(&self, why: Why, now: Instant) {
-        let mut inner = self.inner.lock();
-        for queue in inner.queues.values_mut() {
-            if why == Why::Connected {
-                queue.paused_until = None; // the server answers: whoever looked while it did not need not wait for longer
-            }
-            queue.stir(why, now);
-        }
-        drop(inner);
-        self.changed.raise();
-    }
-
-    fn heartbeat(&self, now: Instant) {
-        let mut inner = self.inner.lock();
-        for (number, queue) in inner.queues.iter_mut().filter(|(_, q)| q.setting.mode == Mode::Hybrid) {
-            // Nobody rings for a node that is awake: what the heartbeat finds for it is no missed wake.
-            let asleep = self.seats.slept(number.bucket());
-            queue.wake(if asleep { Why::Heartbeat } else { Why::Linger }, now);
-        }
-        self.note(&mut inner, Event::Heartbeat, now);
-        drop(inner);
-        self.changed.raise();
-    }
-
-    fn fault(&self, event: Event, now: Instant) {
-        let mut inner = self.inner.lock();
-        self.note(&mut inner, event, now);
-        for queue in inner.queues.values_mut() {
-            queue.stir(Why::Alert, now);
-        }
-        drop(inner);
-        self.changed.raise();
-    }
-
-    fn set_modes(&self, settings: &HashMap<Number, Setting>, now: Instant) {
-        let mut inner = self.inner.lock();
-        inner.settings.clone_from(settings);
-        for (number, queue) in &mut inner.queues {
-            let setting = settings.get(number).copied().unwrap_or_default();
-            if setting == queue.setting {
-                continue;
-            }
-            tracing::info!(queue = number.0, from = %queue.setting.mode, to = %setting.mode, "wake mode of a queue changed");
-            queue.setting = setting;
-            warn_of(*number, setting.mode);
-            queue.wake(Why::Poll, now); // and what comes after the look is by the new mode
-            queue.shadow.announce(now); // in the mode before, perhaps nobody was rung for
-            self.recount(*number, queue, now);
-        }
-        drop(inner);
-        self.changed.raise();
-    }
-
-    fn sleeps(&self) -> Vec<(Why, Instant)> {
-        let inner = self.inner.lock();
-        inner
-            .queues
-            .values()
-            .filter(|q| q.has_demand())
-            .filter_map(|q| q.timer.map(|t| (t.why, t.at)))
-            .collect()
-    }
-
-    fn state(&self) -> State {
-        let mut inner = self.inner.lock();
-        inner.end_alert_of_nobody(Instant::now());
-        let looking =
-            inner.queues.values().filter(|q| q.looking || q.flag.is_some() && q.has_demand()).count();
-        State { waiting: inner.waiting, looking, alert: inner.alert.is_on() }
-    }
-
-    fn close(&self) {
-        Self::close(self);
-    }
-}
-
-/// A queue without a fallback look depends on every ring.
-fn warn_of(number: Number, mode: Mode) {
-    if mode == Mode::EventDrivenOnly {
-        tracing::warn!(
-            queue = number.0,
-            "no fallback look in mode event_driven_only: work whose ring is lost waits for the next"
-        );
     }
 }

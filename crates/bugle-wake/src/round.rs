@@ -9,6 +9,9 @@ use crate::registry::{Inner, RING_WITHIN, Registry, Suspect};
 use crate::seat::Dry;
 use std::time::{Duration, Instant};
 
+/// Most queues of one look: each costs the server a lock, and whoever is rung for meanwhile waits for all of them.
+const QUEUES_MAX: usize = 100;
+
 /// One intention's part of a look.
 #[derive(Debug, Clone)]
 pub struct Ask<W> {
@@ -57,20 +60,24 @@ impl<W: Clone, I> Registry<W, I> {
         let mut inner = self.inner.lock();
         let mut round = Round { reasons: Vec::new(), asks: Vec::new() };
         let (mut asks, mut timers) = (Vec::new(), false);
+        // Whoever was rung for does not wait for those that are looked at to make sure.
+        let urgent = inner.queues.values().any(|queue| queue.is_urgent(now));
         for (number, queue) in &mut inner.queues {
-            if queue.is_alone() && !asks.is_empty() {
+            if queue.is_alone() && !asks.is_empty() || urgent && !queue.is_urgent(now) {
                 continue; // the next look may be for it
             }
             let Some(reason) = queue.take_reason(now) else { continue };
+            let before = asks.len();
+            asks.extend(queue.asks(*number));
+            if asks.len() == before {
+                continue; // it is crowded, and will be woken when there is room
+            }
             queue.looking = true;
             round.reasons.push((*number, reason));
-            for entry in queue.entries.iter().filter(|e| e.most > 0) {
-                round.asks.push((*number, entry.id));
-                asks.push(Ask { number: *number, most: entry.most, want: entry.want.clone() });
-            }
+            round.asks.extend(queue.entries.iter().filter(|e| e.asks).map(|e| (*number, e.id)));
             self.counters.causes[reason.why as usize].one();
             timers |= reason.why == Why::Timer;
-            if queue.is_alone() {
+            if queue.is_alone() || round.reasons.len() >= QUEUES_MAX {
                 break;
             }
         }
@@ -96,19 +103,25 @@ impl<W: Clone, I> Registry<W, I> {
                 queue.fail(now);
             }
         }
+        let has_room =
+            round.asks.iter().fold(false, |any, (number, id)| inner.brought(*number, *id, 0) | any);
+        if has_room {
+            inner.wake_crowded(now);
+        }
     }
 
     /// Hands out what a look brought, in the order of registration, and decides for each of its queues what comes next (rule 4).
     pub(crate) fn hand_out(&self, round: Round, answers: Vec<Answer<I>>, now: Instant) {
         let mut inner = self.inner.lock();
         let mut answers = round.asks.iter().zip(answers).peekable();
-        let mut found_any = false;
+        let (mut found_any, mut has_room) = (false, false);
         for (number, reason) in round.reasons {
             let (mut found, mut full, mut dry, mut again) = (false, true, true, None::<Duration>);
             while let Some(((_, id), answer)) = answers.next_if(|((n, _), _)| *n == number) {
                 full &= answer.full;
                 dry &= answer.dry;
                 again = [again, answer.again].into_iter().flatten().min();
+                has_room |= inner.brought(number, *id, answer.taken);
                 if let Some(item) = answer.item {
                     found = true;
                     self.deliver(&mut inner, number, *id, answer.taken, item);
@@ -119,6 +132,9 @@ impl<W: Clone, I> Registry<W, I> {
         }
         if !found_any {
             self.counters.empty_looks.one();
+        }
+        if has_room {
+            inner.wake_crowded(now);
         }
         self.note_look(&mut inner, if found_any { Looked::Found } else { Looked::Empty }, now);
     }
@@ -185,6 +201,8 @@ impl<W: Clone, I> Registry<W, I> {
             queue.wake(Why::More, now);
             return;
         }
+        // Whoever got less than he wanted got all that was there.
+        queue.entries.iter_mut().for_each(|entry| entry.crowded = false);
         // What was heard during the look is newer than what it says.
         queue.dry = outcome.dry && queue.flag.is_none();
         if on_alert {
@@ -298,89 +316,4 @@ struct Outcome {
 
 #[cfg(all(test, not(feature = "explore")))]
 #[allow(clippy::unwrap_used)] // clippy does not see that it is a test
-mod tests {
-    use super::*;
-    use crate::options::Options;
-    use crate::registry::Wake as _;
-    use crate::seats::Seats;
-    use std::sync::Arc;
-
-    const QUEUE: Number = Number(1);
-
-    /// A registry whose first waiter has been answered like this.
-    fn answered(answer: Answer<()>) -> (Registry<(), ()>, Instant) {
-        let (options, now) = (Options::default(), Instant::now());
-        let seats = Arc::new(Seats::new(options.clone()));
-        seats.listening();
-        let registry = Registry::new(options, seats, Arc::default());
-        registry.register(QUEUE, (), 9, false, now).unwrap();
-        let (round, asks) = registry.arm(now).unwrap();
-        assert_eq!(asks.len(), 1);
-        registry.hand_out(round, vec![answer], now);
-        (registry, now)
-    }
-
-    fn joins(registry: &Registry<(), ()>, now: Instant) -> bool {
-        registry.register(QUEUE, (), 1, true, now).unwrap();
-        registry.arm(now).is_none()
-    }
-
-    #[test]
-    fn whoever_joins_those_who_wait_in_vain_needs_no_look() {
-        let (registry, now) = answered(Answer { dry: true, ..Answer::default() });
-        assert!(joins(&registry, now));
-        registry.ring(QUEUE, now);
-        let (_, asks) = registry.arm(now).expect("a ring is for all of them");
-        assert_eq!(asks.len(), 2);
-    }
-
-    #[test]
-    fn he_needs_one_when_something_may_be_there_that_the_others_do_not_want() {
-        let (registry, now) = answered(Answer::default());
-        assert!(!joins(&registry, now));
-    }
-
-    #[test]
-    fn he_needs_one_when_something_was_heard_during_the_look() {
-        let (registry, now) = answered(Answer::default());
-        registry.ring(QUEUE, now);
-        let (round, _) = registry.arm(now).unwrap();
-        registry.ring(QUEUE, now);
-        registry.hand_out(round, vec![Answer { dry: true, ..Answer::default() }], now);
-        assert!(!joins(&registry, now));
-    }
-
-    #[test]
-    fn he_needs_one_when_nobody_is_left_who_would_have_been_told() {
-        let (registry, now) = answered(Answer { dry: true, taken: 9, item: Some(()), ..Answer::default() });
-        assert!(!joins(&registry, now), "the first one has got all that it wanted");
-    }
-
-    #[test]
-    fn what_a_ring_announces_during_the_heartbeats_look_is_no_missed_wake() {
-        for (rings, hits) in [(true, 0), (false, 1)] {
-            let (registry, now) = answered(Answer::default());
-            registry.wake_all(Why::Heartbeat, now);
-            let (round, _) = registry.arm(now).unwrap();
-            if rings {
-                registry.ring(QUEUE, now);
-            }
-            registry.hand_out(round, vec![Answer { item: Some(()), taken: 1, ..Answer::default() }], now);
-            registry.tick(now + 2 * RING_WITHIN);
-            assert_eq!(registry.counters.fallback_hits.get(), hits);
-        }
-    }
-
-    #[test]
-    fn a_pause_after_failed_looks_ends_when_the_listener_is_back() {
-        let (registry, now) = answered(Answer::default());
-        for _ in 0..8 {
-            registry.wake_all(Why::Connected, now);
-            let (round, _) = registry.arm(now).expect("the server answers again");
-            registry.failed(&round, now);
-            assert!(registry.arm(now).is_none(), "it pauses");
-            registry.ring(QUEUE, now);
-            assert!(registry.arm(now).is_none(), "whoever rings does not know whether looks succeed");
-        }
-    }
-}
+mod tests;

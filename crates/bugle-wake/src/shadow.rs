@@ -35,10 +35,12 @@ mod tests {
     use crate::mode::{Mode, Setting};
     use crate::number::Number;
     use crate::options::Options;
-    use crate::registry::{RING_WITHIN, Registry, Wake};
+    use crate::registry::Wish;
+    use crate::registry::{RING_WITHIN, Registry};
     use crate::round::{Answer, Round};
     use crate::seat::{Errand, Seated};
     use crate::seats::Seats;
+    use crate::wake::Wake;
     use std::collections::HashMap;
     use std::sync::Arc;
     use std::time::{Duration, Instant};
@@ -60,7 +62,10 @@ mod tests {
             seats.listening();
             let place = Self { registry: Registry::new(options, seats, counters), now: Instant::now() };
             place.switch(mode);
-            place.registry.register(QUEUE, (), 9, false, place.now).unwrap();
+            place
+                .registry
+                .register(QUEUE, Wish { want: (), most: 9, once: false, share: None }, place.now)
+                .unwrap();
             place
         }
 

@@ -3,7 +3,7 @@
 
 use super::Flow;
 use crate::Error;
-use crate::jobs::{Claimed, Ctx, Verdict};
+use crate::jobs::{Claimed, Ctx, Queue, Verdict};
 use sqlx::types::Json;
 use tokio_util::sync::CancellationToken;
 
@@ -11,12 +11,18 @@ impl Flow {
     /// Does what Bugle has to do itself in the workflows of this namespace, until `stop` is cancelled. Every node that runs steps may: each
     /// thing is done once.
     pub async fn run_engine(&self, stop: CancellationToken) -> Result<(), Error> {
-        let (flow, queue) = (self.clone(), self.bugle.engine_queue().await?.number());
+        let queue = self.bugle.engine_queue().await?;
+        self.run_engine_on(queue, stop).await
+    }
+
+    /// The same on a queue that was found already.
+    pub(super) async fn run_engine_on(&self, queue: Queue, stop: CancellationToken) -> Result<(), Error> {
+        let (flow, number) = (self.clone(), queue.number());
         let worker =
-            self.bugle.worker_of_engine().concurrency(4).handle_any(move |job: Claimed, ctx: Ctx| {
+            self.bugle.worker_of_known(queue).concurrency(4).handle_any(move |job: Claimed, ctx: Ctx| {
                 let flow = flow.clone();
                 async move {
-                    flow.run_one(queue, job, ctx)
+                    flow.run_one(number, job, ctx)
                         .await
                         .unwrap_or_else(|error| Verdict::fail("engine", error.to_string()))
                 }

@@ -5,17 +5,21 @@
 //! statement: there is no orchestrator in between (`migrations/core/0023_go_on.sql`).
 
 mod begin;
+mod coordinate;
 pub mod definition;
 mod engine;
 mod operate;
 mod run;
+mod setting;
 mod statements;
 mod step;
 mod worker;
 
+pub use coordinate::{Board, Coordination, Coordinators};
 pub use definition::Definition;
 pub use operate::By;
 pub use run::{Run, RunHandle, RunId, RunState, Start, StepRow};
+pub use setting::{For, Settings};
 pub use step::Step;
 pub use worker::StepWorker;
 

@@ -17,4 +17,8 @@ crate::statements::statements!(
     show_run,
     show_steps,
     save_checkpoint,
+    list_spaces,
+    set_flow,
+    set_flow_mode,
+    pause_flow,
 );

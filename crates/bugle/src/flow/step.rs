@@ -68,6 +68,12 @@ impl Step {
         })
     }
 
+    /// The namespace of its run.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.flow.bugle.namespace().as_str()
+    }
+
     /// What the run was started with.
     pub fn input<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         read(self.input.as_ref().map(|json| &*json.0))

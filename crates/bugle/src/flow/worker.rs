@@ -14,19 +14,20 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 type Run = dyn Fn(Step) -> BoxFuture<'static, Verdict> + Send + Sync;
+type Handlers = Arc<HashMap<String, Arc<Run>>>;
 
 /// A worker for the steps of one queue (worker set); [`StepWorker::run`] runs it.
 #[must_use = "a worker does nothing before `run`"]
 pub struct StepWorker {
-    flow: Flow,
-    worker: Worker,
-    handlers: HashMap<String, Arc<Run>>,
+    pub(super) flow: Flow,
+    pub(super) worker: Worker,
+    handlers: Handlers,
 }
 
 impl Flow {
     /// A worker for the steps of the queue of this name (`steps`, unless the definition says otherwise), without handlers yet.
     pub fn worker(&self, queue: &str) -> StepWorker {
-        StepWorker { flow: self.clone(), worker: self.bugle.worker_of_steps(queue), handlers: HashMap::new() }
+        StepWorker { flow: self.clone(), worker: self.bugle.worker_of_steps(queue), handlers: Arc::default() }
     }
 }
 
@@ -39,7 +40,7 @@ impl StepWorker {
         Fut: Future<Output: IntoVerdict> + Send + 'static,
     {
         let run = move |step: Step| run(step).map(IntoVerdict::into_verdict).boxed();
-        self.handlers.insert(handler.to_owned(), Arc::new(run));
+        Arc::make_mut(&mut self.handlers).insert(handler.to_owned(), Arc::new(run));
         self
     }
 
@@ -69,22 +70,50 @@ impl StepWorker {
 
     /// Runs steps until `stop` is cancelled; then drains as [`Worker::run`] does.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
-        let crew = Arc::new(Crew { flow: self.flow, handlers: self.handlers });
-        let run = move |claimed: Claimed, ctx: Ctx| {
-            let crew = crew.clone();
-            async move { crew.run(claimed, ctx).await }
-        };
-        self.worker.handle_any(run).run(stop).await
+        let crew = self.crew();
+        crew.work(self.worker, stop).await
+    }
+
+    /// Are its options and handlers such that it can run?
+    pub(super) fn check(&self) -> Result<(), Error> {
+        if self.handlers.is_empty() {
+            return Err(Error::Invalid {
+                what: "worker",
+                fault: "has no handler".to_owned(),
+                next: "add one with `handle`",
+            });
+        }
+        self.worker.check_options()
+    }
+
+    pub(super) fn crew(&self) -> Crew {
+        Crew { flow: self.flow.clone(), handlers: self.handlers.clone() }
     }
 }
 
 /// What every step needs.
-struct Crew {
+#[derive(Clone)]
+pub(super) struct Crew {
     flow: Flow,
-    handlers: HashMap<String, Arc<Run>>,
+    handlers: Handlers,
 }
 
 impl Crew {
+    /// The same in another namespace.
+    pub(super) fn in_flow(&self, flow: &Flow) -> Self {
+        Self { flow: flow.clone(), handlers: self.handlers.clone() }
+    }
+
+    /// Runs steps that a worker claims, until `stop` is cancelled.
+    pub(super) async fn work(self, worker: Worker, stop: CancellationToken) -> Result<(), Error> {
+        let crew = Arc::new(self);
+        let run = move |claimed: Claimed, ctx: Ctx| {
+            let crew = crew.clone();
+            async move { crew.run(claimed, ctx).await }
+        };
+        worker.handle_any(run).run(stop).await
+    }
+
     async fn run(&self, claimed: Claimed, ctx: Ctx) -> Verdict {
         let wish = match Begin::of(&claimed) {
             Ok(wish) => wish,

@@ -74,7 +74,9 @@ pub use settle::{Ended, Failure};
 pub use worker::{Ctx, Done, Shared, Verdict, Worker};
 
 pub(crate) use ends::EndSource;
+pub(crate) use enqueue::interval;
 pub(crate) use fuse::Enqueues;
+pub(crate) use queue::Carries;
 pub(crate) use source::JobSource;
 pub(crate) use statements::Statements;
 pub(crate) use worker::Company;

@@ -45,12 +45,12 @@ impl Bugle {
             .fetch_one(self.pool())
             .await
             .map_err(Error::executing)?;
-        Ok(Queue {
-            bugle: self.clone(),
-            number,
-            name: QueueName::parse("flow engine")?,
-            carries: Carries::Nothing,
-        })
+        self.known_queue(number, "flow engine", Carries::Nothing)
+    }
+
+    /// A queue of workflows whose number is known.
+    pub(crate) fn known_queue(&self, number: i32, name: &str, carries: Carries) -> Result<Queue, Error> {
+        Ok(Queue { bugle: self.clone(), number, name: QueueName::parse(name)?, carries })
     }
 
     async fn find_or_make(&self, name: &str, sql: sqlx::SqlStr, carries: Carries) -> Result<Queue, Error> {

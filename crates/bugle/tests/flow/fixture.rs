@@ -57,6 +57,15 @@ impl Place {
         Self { db, bugle }
     }
 
+    /// A place whose handle wakes like this.
+    pub(crate) async fn with_wake(wake: bugle_wake::Options) -> Self {
+        let db = TestDb::schema().await.unwrap();
+        let schema = db.schema_name().unwrap();
+        let options = bugle::Options { schema, wake, ..bugle::Options::default() };
+        let bugle = Bugle::new(db.pool().clone(), options).await.unwrap();
+        Self { db, bugle }
+    }
+
     /// A place with a definition `d`.
     pub(crate) async fn with(steps: &[&str], more: Value) -> Self {
         let place = Self::new().await;

@@ -5,6 +5,7 @@ mod definitions;
 mod fixture;
 mod handlers;
 mod maps;
+mod namespaces;
 mod operate;
 mod settle;
 mod shapes;

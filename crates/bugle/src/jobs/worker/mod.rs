@@ -29,10 +29,11 @@ pub use ctx::{Argument, Ctx, Shared, SharedState};
 pub use handler::Handler;
 pub use verdict::{Done, IntoVerdict, Verdict};
 
-use super::{Backoff, Claimed, Job};
+use super::{Backoff, Claimed, Job, Queue};
 use crate::limits::{CLAIM_JOBS_MAX, WORKER_NAME_BYTES_MAX};
 use crate::wake::node_name;
 use crate::{Bugle, Error};
+use bugle_wake::Room;
 use handler::Handlers;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -66,15 +67,15 @@ pub struct Worker {
 }
 
 /// What is in a worker's queue.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 enum Holds {
     Jobs,
     Steps,
-    /// What Bugle does itself in workflows.
-    Engine,
+    /// A queue that was found already.
+    Known(Queue),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Options {
     name: String,
     concurrency: u32,
@@ -82,6 +83,8 @@ struct Options {
     drain: Duration,
     timeout: Option<Duration>,
     backoff: Backoff,
+    /// Slots that it shares with other workers, and how many of its own it has beside them.
+    room: Option<(Room, u32)>,
 }
 
 impl Bugle {
@@ -95,9 +98,9 @@ impl Bugle {
         self.worker_of(queue, Holds::Steps)
     }
 
-    /// A worker for what Bugle does itself in the workflows of this namespace.
-    pub(crate) fn worker_of_engine(&self) -> Worker {
-        self.worker_of("", Holds::Engine)
+    /// A worker for a queue that was found already.
+    pub(crate) fn worker_of_known(&self, queue: Queue) -> Worker {
+        self.worker_of("", Holds::Known(queue))
     }
 
     fn worker_of(&self, queue: &str, holds: Holds) -> Worker {
@@ -112,6 +115,7 @@ impl Bugle {
                 drain: Duration::from_secs(25),
                 timeout: None,
                 backoff: Backoff::default(),
+                room: None,
             },
             handlers: Handlers::default(),
             shared: SharedState::default(),
@@ -185,22 +189,27 @@ impl Worker {
         self
     }
 
+    /// It shares slots with other workers: so many are its own, the rest up to its concurrency it takes as they are free.
+    pub(crate) fn in_room(mut self, room: Room, least: u32) -> Self {
+        self.options.room = Some((room, least));
+        self
+    }
+
     /// What it has done, to be read while it runs. Take it after the last `handle`: each kind that has a handler then has a place in it.
     #[must_use]
     pub fn counters(&self) -> Arc<Counters> {
         self.counters.get_or_init(|| Arc::new(Counters::new(self.handlers.kinds()))).clone()
     }
 
+    /// With the options of another one.
+    pub(crate) fn like(mut self, other: &Self) -> Self {
+        self.options = other.options.clone();
+        self
+    }
+
     fn check(&self) -> Result<(), Error> {
         let invalid = |what, fault, next| Err(Error::Invalid { what, fault, next });
-        let o = &self.options;
-        if o.concurrency == 0 || o.concurrency > CLAIM_JOBS_MAX {
-            return invalid("concurrency", format!("is {}", o.concurrency), "use 1 to 1000");
-        }
-        if o.name.is_empty() || o.name.len() > WORKER_NAME_BYTES_MAX {
-            return invalid("worker name", format!("is {} bytes long", o.name.len()), "use 1 to 255 bytes");
-        }
-        super::claim::check_lease(o.lease)?;
+        self.check_options()?;
         if self.handlers.is_empty() {
             return invalid("worker", "has no handler".to_owned(), "add one with `handle` or `handle_any`");
         }
@@ -209,6 +218,18 @@ impl Worker {
             return invalid("worker", fault, "give it one with `share`");
         }
         Ok(())
+    }
+
+    pub(crate) fn check_options(&self) -> Result<(), Error> {
+        let invalid = |what, fault, next| Err(Error::Invalid { what, fault, next });
+        let o = &self.options;
+        if o.concurrency == 0 || o.concurrency > CLAIM_JOBS_MAX {
+            return invalid("concurrency", format!("is {}", o.concurrency), "use 1 to 1000");
+        }
+        if o.name.is_empty() || o.name.len() > WORKER_NAME_BYTES_MAX {
+            return invalid("worker name", format!("is {} bytes long", o.name.len()), "use 1 to 255 bytes");
+        }
+        super::claim::check_lease(o.lease).map(drop)
     }
 }
 

@@ -28,10 +28,10 @@ impl Worker {
     /// returns when everything is settled.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
         self.check()?;
-        let queue = match self.holds {
+        let queue = match self.holds.clone() {
             Holds::Jobs => self.bugle.queue(&self.queue).await?,
             Holds::Steps => self.bugle.step_queue(&self.queue).await?,
-            Holds::Engine => self.bugle.engine_queue().await?,
+            Holds::Known(queue) => queue,
         };
         let (reports, reported) = mpsc::unbounded_channel();
         let leases = Arc::new(Leases::default());
@@ -43,8 +43,11 @@ impl Worker {
         tracing::info!(queue = %queue.name(), worker = self.options.name, "worker started");
         let worker: Arc<str> = self.options.name.as_str().into();
         let want = Want { worker: worker.clone(), lease: check_lease(self.options.lease)? };
-        let slots =
-            Arc::new(queue.wake().jobs.standing(Number(queue.number), want, self.options.concurrency)?);
+        let (jobs, number, most) = (&queue.wake().jobs, Number(queue.number), self.options.concurrency);
+        let slots = Arc::new(match &self.options.room {
+            None => jobs.standing(number, want, most)?,
+            Some((room, least)) => jobs.standing_in(room, number, want, most, *least)?,
+        });
         let mut background = watch_leases(&queue, &worker, self.options.lease, &leases, &ended);
         let mut settling = tokio::spawn({
             let settler = Settler::new(queue.clone(), leases.clone(), counters.clone());

@@ -1,0 +1,329 @@
+//! Coordinators: the steps of many namespaces on one node.
+//!
+//! A coordinator is a namespace's entry on the node's pump and its share of the node's slots: it has no task that looks, no timer and no
+//! connection of its own, so that a thousand idle namespaces cost the heartbeat of one. Namespaces are found at the start and, through the
+//! control bell, when their first workflow is defined.
+
+use super::worker::Crew;
+use super::{Flow, StepWorker};
+use crate::jobs::Carries;
+use crate::jobs::worker::IntoVerdict;
+use crate::name::NamespaceName;
+use crate::{Bugle, Error};
+use bugle_wake::Room;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Before something that failed is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Runs the steps of one worker set in all namespaces that have workflows, or in those whose names fit; [`Coordinators::run`] runs it.
+#[must_use = "coordinators do nothing before `run`"]
+pub struct Coordinators {
+    /// Carries the handlers and the options of every namespace's worker.
+    template: StepWorker,
+    queue: String,
+    patterns: Vec<String>,
+    slots: u32,
+    least: u32,
+    most: u32,
+    board: Board,
+}
+
+/// What the coordinators of a process do, to be read while they run. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Board(Arc<Mutex<Written>>);
+
+#[derive(Default)]
+struct Written {
+    active: HashMap<i32, Coordination>,
+    started: u64,
+    room: Option<Room>,
+}
+
+/// One namespace on this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Coordination {
+    /// Its name.
+    pub namespace: String,
+    /// Slots that are its own.
+    pub least: u32,
+    /// Most slots that it may take.
+    pub most: u32,
+}
+
+impl Board {
+    /// The namespaces that are served now, by name.
+    #[must_use]
+    pub fn active(&self) -> Vec<Coordination> {
+        let mut active: Vec<_> = self.written().active.values().cloned().collect();
+        active.sort_by(|a, b| a.namespace.cmp(&b.namespace));
+        active
+    }
+
+    /// How many coordinators were ever started.
+    #[must_use]
+    pub fn started(&self) -> u64 {
+        self.written().started
+    }
+
+    /// Common slots that are in use now.
+    #[must_use]
+    pub fn common_slots_taken(&self) -> u32 {
+        self.written().room.as_ref().map_or(0, Room::taken)
+    }
+
+    fn written(&self) -> std::sync::MutexGuard<'_, Written> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Flow {
+    /// Coordinators for the steps of the queue (worker set) of this name, in all namespaces, without handlers yet.
+    pub fn coordinators(&self, queue: &str) -> Coordinators {
+        Coordinators {
+            template: self.worker(queue),
+            queue: queue.to_owned(),
+            patterns: vec!["*".to_owned()],
+            slots: 64,
+            least: 1,
+            most: 16,
+            board: Board::default(),
+        }
+    }
+}
+
+impl Coordinators {
+    /// What to do for steps with this handler, in whatever namespace: see [`StepWorker::handle`].
+    pub fn handle<F, Fut>(mut self, handler: &str, run: F) -> Self
+    where
+        F: Fn(super::Step) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoVerdict> + Send + 'static,
+    {
+        self.template = self.template.handle(handler, run);
+        self
+    }
+
+    /// Only namespaces whose names fit one of these patterns: `*` stands for anything. Default: all.
+    pub fn namespaces<'a>(mut self, patterns: impl IntoIterator<Item = &'a str>) -> Self {
+        self.patterns = patterns.into_iter().map(str::to_owned).collect();
+        self
+    }
+
+    /// Slots that all namespaces share on this node: each takes of them as it has work. Default 64.
+    pub fn slots(mut self, common: u32) -> Self {
+        self.slots = common;
+        self
+    }
+
+    /// How many slots each namespace has for itself, whatever the others do, and how many it may take at most. What is set in the database
+    /// ([`Flow::set`]) goes first. Default 1 and 16.
+    pub fn each(mut self, least: u32, most: u32) -> Self {
+        (self.least, self.most) = (least, most);
+        self
+    }
+
+    /// How long a claim holds without a sign of life from this node. Default 30 s.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.template = self.template.lease(lease);
+        self
+    }
+
+    /// How long running steps may go on after the order to stop. Default 25 s.
+    pub fn drain(mut self, time: Duration) -> Self {
+        self.template = self.template.drain(time);
+        self
+    }
+
+    /// The name under which leases are held.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.template = self.template.name(name);
+        self
+    }
+
+    /// What they do, to be read while they run.
+    #[must_use]
+    pub fn board(&self) -> Board {
+        self.board.clone()
+    }
+
+    /// Serves every namespace that has workflows, and those that come, until `stop` is cancelled; then drains them all.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
+        self.template.check()?;
+        if self.most == 0 || self.least > self.most {
+            return Err(Error::Invalid {
+                what: "slots of a namespace",
+                fault: format!("are {} to {}", self.least, self.most),
+                next: "use at least 1 at most, and no more for itself than at most",
+            });
+        }
+        let room = Room::new(self.slots);
+        self.board.written().room = Some(room.clone());
+        let crew = self.template.crew();
+        let mut round = Round { set: &self, crew, room, running: HashMap::new(), tasks: JoinSet::new() };
+        round.serve(&stop).await;
+        round.end().await;
+        Ok(())
+    }
+}
+
+/// A namespace, as it is listed.
+#[derive(sqlx::FromRow, Clone, PartialEq, Eq)]
+struct Listed {
+    namespace: i32,
+    name: String,
+    engine: i32,
+    queue: Option<i32>,
+    slots_least: Option<i32>,
+    slots_most: Option<i32>,
+}
+
+struct Round<'a> {
+    set: &'a Coordinators,
+    crew: Crew,
+    room: Room,
+    running: HashMap<i32, (Listed, CancellationToken)>,
+    tasks: JoinSet<(i32, Result<(), Error>)>,
+}
+
+impl Round<'_> {
+    fn bugle(&self) -> &Bugle {
+        &self.set.template.flow.bugle
+    }
+
+    async fn serve(&mut self, stop: &CancellationToken) {
+        let mut control = self.bugle().control_changes();
+        let mut again = true;
+        while !stop.is_cancelled() {
+            if again {
+                control.borrow_and_update();
+                again = match self.list().await {
+                    Ok(listed) => {
+                        self.reconcile(listed);
+                        false
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot list the namespaces that have workflows, trying again");
+                        true
+                    }
+                };
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                changed = control.changed() => match changed {
+                    Ok(()) => again = true,
+                    Err(_) => return stop.cancelled().await, // the engine has stopped
+                },
+                Some(ended) = self.tasks.join_next() => again |= self.ended(ended),
+                () = tokio::time::sleep(PAUSE), if again => {}
+            }
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<Listed>, Error> {
+        let likes: Vec<String> = self.set.patterns.iter().map(|pattern| like(pattern)).collect();
+        sqlx::query_as(self.set.template.flow.statements().list_spaces())
+            .bind(&self.set.queue)
+            .bind(likes)
+            .fetch_all(self.bugle().pool())
+            .await
+            .map_err(Error::executing)
+    }
+
+    /// Starts what is missing, and starts anew what has other settings: the old one drains meanwhile.
+    fn reconcile(&mut self, listed: Vec<Listed>) {
+        for space in listed {
+            if self.running.get(&space.namespace).is_some_and(|(known, _)| *known == space) {
+                continue;
+            }
+            if let Err(error) = self.start(space) {
+                tracing::error!(%error, "a namespace cannot be served");
+            }
+        }
+    }
+
+    fn start(&mut self, space: Listed) -> Result<(), Error> {
+        let name = NamespaceName::parse(&space.name)?;
+        let bugle = self.bugle().with_namespace(name, space.namespace);
+        let engine = bugle.known_queue(space.engine, "flow engine", Carries::Nothing)?;
+        let stop = CancellationToken::new();
+        let of = |set: Option<i32>, default: u32| set.map_or(default, i32::unsigned_abs);
+        let most = of(space.slots_most, self.set.most);
+        let least = of(space.slots_least, self.set.least).min(most);
+        let worker = match space.queue {
+            None => None,
+            Some(number) => {
+                let queue = bugle.known_queue(number, &self.set.queue, Carries::Steps)?;
+                let worker = bugle.worker_of_known(queue).like(&self.set.template.worker);
+                Some(worker.concurrency(most).in_room(self.room.clone(), least))
+            }
+        };
+        tracing::info!(namespace = space.name, least, most, "coordinator started");
+        let (flow, number) = (bugle.flow(), space.namespace);
+        let crew = self.crew.in_flow(&flow);
+        self.tasks.spawn({
+            let stop = stop.clone();
+            async move {
+                let steps = async {
+                    match worker {
+                        Some(worker) => crew.work(worker, stop.clone()).await,
+                        None => Ok(()),
+                    }
+                };
+                let (steps, engine) = tokio::join!(steps, flow.run_engine_on(engine, stop.clone()));
+                (number, steps.and(engine))
+            }
+        });
+        let mut board = self.set.board.written();
+        board.started += 1;
+        board.active.insert(number, Coordination { namespace: space.name.clone(), least, most });
+        drop(board);
+        if let Some((_, old)) = self.running.insert(number, (space, stop)) {
+            old.cancel();
+        }
+        Ok(())
+    }
+
+    /// One has ended. True: it must be started again.
+    fn ended(&mut self, ended: Result<(i32, Result<(), Error>), tokio::task::JoinError>) -> bool {
+        let (number, why) = match ended {
+            Ok((_, Ok(()))) => return false, // it was replaced
+            Ok((number, Err(error))) => (Some(number), error.to_string()),
+            Err(error) => (None, error.to_string()),
+        };
+        tracing::warn!(namespace = number, why, "a coordinator ended, starting it again");
+        match number {
+            Some(number) => drop(self.running.remove(&number)),
+            // A panic tells no number: whoever is not running any more is started again.
+            None => self.running.retain(|_, (_, stop)| {
+                stop.cancel();
+                false
+            }),
+        }
+        true
+    }
+
+    async fn end(&mut self) {
+        for (_, stop) in self.running.values() {
+            stop.cancel();
+        }
+        while self.tasks.join_next().await.is_some() {}
+        self.set.board.written().active.clear();
+    }
+}
+
+/// A pattern as LIKE reads it.
+fn like(pattern: &str) -> String {
+    let mut like = String::with_capacity(pattern.len());
+    for letter in pattern.chars() {
+        match letter {
+            '*' => like.push('%'),
+            '%' | '_' | '\\' => like.extend(['\\', letter]),
+            other => like.push(other),
+        }
+    }
+    like
+}
