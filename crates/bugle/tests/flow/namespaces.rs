@@ -35,7 +35,7 @@ async fn ends_well(run: &RunHandle) {
 
 /// The state of a run's only step.
 async fn state(bugle: &Bugle, run: &RunHandle) -> String {
-    bugle.flow().steps(run.id()).await.unwrap()[0].state.to_string()
+    bugle.flow().steps(run.id()).await.unwrap()[0].state.clone()
 }
 
 /// Handlers that say where they run, and wait for a permit.

@@ -1,7 +1,9 @@
 //! `bugle bench all`: every figure that has a target, beside it.
 
 use super::check::{self, Check};
-use super::{backlog, broker, crash, due, durable, figure, hold, idle, jobs, latency, succession, wake};
+use super::{
+    backlog, broker, crash, due, durable, figure, flow, hold, idle, jobs, latency, succession, wake,
+};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -41,6 +43,7 @@ enum Name {
     Succession,
     Durable,
     Broker,
+    Flow,
 }
 
 #[derive(Serialize)]
@@ -80,6 +83,7 @@ impl Name {
             Self::Succession => succession::checks(&succession::measure(&typed(quick)?, place).await?),
             Self::Durable => durable::checks(&durable::measure(&typed(quick)?, place).await?),
             Self::Broker => broker::measure(&typed(quick)?, place).await?.into_checks(),
+            Self::Flow => flow::checks(&flow::measure(&typed(quick)?, place).await?),
         })
     }
 }
@@ -111,6 +115,7 @@ mod tests {
             typed::<idle::Args>(quick).unwrap();
             typed::<succession::Args>(quick).unwrap();
             typed::<durable::Args>(quick).unwrap();
+            typed::<flow::Args>(quick).unwrap();
         }
     }
 }

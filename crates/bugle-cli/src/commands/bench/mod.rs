@@ -19,6 +19,7 @@ mod engine;
 mod figure;
 mod fill;
 mod floor;
+pub(crate) mod flow;
 mod ground;
 mod hold;
 mod idle;
@@ -80,6 +81,9 @@ pub(crate) enum Command {
     /// Messages over HTTP: rates, waiting pops, memory, beside bare SQL
     #[command(after_help = broker::METHOD)]
     Broker(broker::Args),
+    /// How fast workflows go from step to step and what they cost, pushed and polled
+    #[command(after_help = flow::METHOD)]
+    Flow(flow::Args),
     /// Everything that has a target: the figure, the target, met or short
     #[command(after_help = all::METHOD)]
     All(all::Args),
@@ -108,6 +112,7 @@ pub(crate) async fn run(command: &Command, place: &Place, output: Output) -> Res
         Command::Succession(args) => succession::run(args, place, output).await,
         Command::Durable(args) => durable::run(args, place, output).await,
         Command::Broker(args) => broker::run(args, place, output).await,
+        Command::Flow(args) => flow::run(args, place, output).await,
         Command::All(args) => all::run(args, place, output).await,
         Command::Contender(args) => contender::run(args, false, output).await,
         Command::Part => part::run().await,

@@ -25,6 +25,8 @@ pub(super) enum Part {
     Worker { queues: Vec<String>, slots: u32 },
     /// A node whose jobs never end: one worker with so many slots and this lease.
     Stuck { queue: String, slots: u32, lease: Duration },
+    /// A node of workflows with coordinators for each of these worker sets, ready when each serves so many namespaces.
+    Flow { sets: Vec<String>, slots: u32, namespaces: usize },
     /// Takes rows of the bare table, woken by NOTIFY.
     Bare,
 }
@@ -53,6 +55,8 @@ pub(super) enum Order {
     Fill { queue: String, jobs: usize },
     /// Of a consumer: what has been started since the last report? Answer: [`Report`].
     Report,
+    /// Of a node of workflows: why has it looked? Answer: [`Looks`].
+    Looks,
 }
 
 impl Order {
@@ -60,7 +64,7 @@ impl Order {
     pub(super) fn length(&self) -> Duration {
         match self {
             Self::Saturate { length, .. } | Self::Pace { length, .. } => *length,
-            Self::Schedule { .. } | Self::Fill { .. } | Self::Report => Duration::ZERO,
+            Self::Schedule { .. } | Self::Fill { .. } | Self::Report | Self::Looks => Duration::ZERO,
         }
     }
 }
@@ -96,6 +100,15 @@ pub(super) struct Report {
     pub(super) started: Vec<Started>,
     /// Work that the fallback found and no wake had announced; none where nobody counts it.
     pub(super) fallback_hits: Option<u64>,
+}
+
+/// Why a node of workflows has looked, so far.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Looks {
+    /// Reasons other than the heartbeat.
+    pub(super) beyond: u64,
+    pub(super) heartbeats: u64,
+    pub(super) fallback_hits: u64,
 }
 
 /// A row or job that a consumer has in its hands.

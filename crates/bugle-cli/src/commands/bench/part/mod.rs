@@ -1,6 +1,7 @@
 //! A process of a benchmark, as the child sees it: it is told what it is, then does what it is told, one order at a time.
 
 mod bare;
+mod flow;
 mod producer;
 mod worker;
 
@@ -25,6 +26,9 @@ pub(crate) async fn run() -> Result<Exit, Failure> {
         Part::Worker { queues, slots } => worker::run(connect, &queues, slots, None, orders).await?,
         Part::Stuck { queue, slots, lease } => {
             worker::run(connect, &[queue], slots, Some(lease), orders).await?;
+        }
+        Part::Flow { sets, slots, namespaces } => {
+            flow::run(connect, &sets, slots, namespaces, orders).await?;
         }
         Part::Bare => bare::run(connect, orders).await?,
     }

@@ -48,7 +48,7 @@ pub(super) async fn run(connect: &PgConnectOptions, mut orders: Orders) -> Resul
             Order::Schedule { queue, jobs, lead, within } => {
                 answer(&schedule(connect, &queue, jobs, lead, within).await?)?;
             }
-            Order::Report => return Err(misdirected()),
+            Order::Report | Order::Looks => return Err(misdirected()),
         }
     }
     Ok(())
