@@ -66,12 +66,34 @@ BEGIN
   RETURN ROW(p_run, p_no, 0, p_epoch, as_state)::bugle.step_end;
 END $$;
 
+-- The queues of these runs' steps into which this transaction has put work without ringing, because nobody sleeps for them: a node that wants
+-- it looks by itself. Where somebody sleeps, the ring wakes all, and a look of one's own would find nothing.
+CREATE FUNCTION bugle.unrung(p_run bigint[]) RETURNS SETOF int LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+DECLARE
+  own bigint := pg_current_xact_id()::text::bigint;
+BEGIN
+  RETURN QUERY
+  SELECT q.queue
+  FROM (
+    SELECT DISTINCT d.queue
+    FROM unnest(p_run) AS u (run)
+    JOIN bugle.run r ON r.id = u.run
+    JOIN bugle.definition_step d ON d.definition = r.definition
+  ) q
+  WHERE EXISTS (
+      SELECT FROM generate_series(0, 3) AS l (lane)
+      CROSS JOIN LATERAL (SELECT FROM bugle.job k WHERE k.queue = q.queue AND k.lane = l.lane AND k.x = own LIMIT 1) made)
+    AND pg_try_advisory_xact_lock_shared(bugle.bell_class(), bugle.bucket_of(q.queue));
+END $$;
+
 -- Ends steps that are done, with what they brought about: as bugle.ack for jobs. An id that is not returned: the job was lost. A job whose step is
--- none of its any more just goes.
+-- none of its any more just goes. look: a queue that was not rung for.
 CREATE FUNCTION bugle.ack_steps(
   p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[], p_result jsonb[] DEFAULT NULL
-) RETURNS SETOF bigint LANGUAGE plpgsql
+) RETURNS TABLE (id bigint, look int) LANGUAGE plpgsql
 SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+#variable_conflict use_column
 DECLARE
   moment timestamptz;
   held record;
@@ -114,7 +136,10 @@ BEGIN
     PERFORM bugle.follow(ends, moment);
     PERFORM bugle.tell_events(ends, moment);
   END IF;
-  RETURN QUERY SELECT unnest(held.id);
+  RETURN QUERY
+  SELECT u.id, NULL::int FROM unnest(held.id) AS u (id)
+  UNION ALL
+  SELECT NULL, q FROM bugle.unrung(ARRAY(SELECT DISTINCT e.run FROM unnest(ends) AS e)) AS q;
 END $$;
 
 -- What is wrong with the output of a decision; NULL: nothing.

@@ -170,25 +170,48 @@ impl Desk<'_> {
         results: Option<Vec<Option<Json<serde_json::Value>>>>,
         closed: &[i64],
     ) -> Result<Vec<JobId>, Error> {
+        if self.queue.carries == Carries::Steps {
+            return self.ack_steps(receipts, results, closed).await;
+        }
         let columns = Columns::new(receipts.iter());
-        let statements = self.queue.bugle.statements();
-        let sql = match self.queue.carries {
-            Carries::Nothing => statements.ack(),
-            Carries::Steps => statements.ack_steps(),
-        };
         crash::point("ack.before_send");
         let ended = columns
-            .bind_to(sqlx::query_scalar(sql).bind(self.queue.number))
+            .bind_to(sqlx::query_scalar(self.queue.bugle.statements().ack()).bind(self.queue.number))
             .bind(closed)
             .bind(results)
             .fetch_all(self.connection)
             .await
             .map_err(Error::executing)?;
         crash::point("ack.after_commit");
-        if self.queue.carries == Carries::Steps {
-            self.queue.bugle.wake_local(self.queue.number); // for those that follow
-        }
         Ok(ended)
+    }
+
+    /// The same for steps. Those that follow are looked for at once, unless a ring tells of them.
+    async fn ack_steps(
+        self,
+        receipts: &[Receipt],
+        results: Option<Vec<Option<Json<serde_json::Value>>>>,
+        closed: &[i64],
+    ) -> Result<Vec<JobId>, Error> {
+        let columns = Columns::new(receipts.iter());
+        crash::point("ack.before_send");
+        let rows: Vec<(Option<JobId>, Option<i32>)> =
+            sqlx::query_as(self.queue.bugle.statements().ack_steps())
+                .bind(self.queue.number)
+                .bind(columns.lane)
+                .bind(columns.x)
+                .bind(columns.id)
+                .bind(columns.token)
+                .bind(closed)
+                .bind(results)
+                .fetch_all(self.connection)
+                .await
+                .map_err(Error::executing)?;
+        crash::point("ack.after_commit");
+        for queue in rows.iter().filter_map(|(_, look)| *look) {
+            self.queue.bugle.wake_local(queue);
+        }
+        Ok(rows.into_iter().filter_map(|(id, _)| id).collect())
     }
 
     /// May jobs be ended claim by claim? Those that carry something have each its own end.
