@@ -5,16 +5,22 @@
 //! statement: there is no orchestrator in between (`migrations/core/0023_go_on.sql`).
 
 mod begin;
+mod claim;
 pub mod definition;
 mod engine;
+mod hold;
 mod operate;
+mod receipt;
 mod run;
 mod statements;
 mod step;
 mod worker;
 
+pub use claim::{Claim, ClaimedStep, StepQueue};
 pub use definition::Definition;
+pub use hold::StepEnd;
 pub use operate::By;
+pub use receipt::StepReceipt;
 pub use run::{Run, RunHandle, RunId, RunState, Start, StepRow};
 pub use step::Step;
 pub use worker::StepWorker;
@@ -26,6 +32,8 @@ use crate::name::SchemaName;
 use crate::{Bugle, Error};
 use begin::Begins;
 use sqlx::types::Json;
+use std::collections::HashMap;
+use std::sync::Mutex;
 
 /// The workflows of a [`Bugle`], in its namespace. Cheap to clone.
 #[derive(Clone)]
@@ -37,11 +45,13 @@ pub struct Flow {
 pub(crate) struct Shared {
     statements: Statements,
     begins: Fuse<Begins>,
+    /// Numbers of queues of steps, by their names: neither ever changes.
+    queues: Mutex<HashMap<Box<str>, i32>>,
 }
 
 impl Shared {
     pub(crate) fn new(schema: &SchemaName) -> Self {
-        Self { statements: Statements::new(schema), begins: Fuse::default() }
+        Self { statements: Statements::new(schema), begins: Fuse::default(), queues: Mutex::default() }
     }
 }
 

@@ -17,4 +17,8 @@ crate::statements::statements!(
     show_run,
     show_steps,
     save_checkpoint,
+    settle_step,
+    renew_step,
+    step_fate,
+    has_flow,
 );
