@@ -7,6 +7,7 @@
 mod begin;
 pub mod definition;
 mod engine;
+pub mod inspect;
 mod operate;
 mod run;
 mod statements;

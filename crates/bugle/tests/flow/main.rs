@@ -4,8 +4,12 @@
 mod definitions;
 mod fixture;
 mod handlers;
+mod inspect;
+mod inspect_plans;
 mod maps;
 mod operate;
+mod replay;
 mod settle;
 mod shapes;
 mod waits;
+mod why;
