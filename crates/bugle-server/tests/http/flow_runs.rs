@@ -63,14 +63,13 @@ async fn what_cannot_be_started_is_refused() {
 #[tokio::test]
 async fn whoever_waits_for_a_run_is_answered_when_it_ends() {
     let site = Site::with_flow(ONE).await;
-    let starter =
-        later(&site, &format!("{RUNS}?wait=true&timeoutMillis=3600000"), &json!({"definition": "d"}));
+    let start = later(&site, &format!("{RUNS}?wait=true&timeoutMillis=3600000"), &json!({"definition": "d"}));
     let step = site.step("w").await;
     let path = format!("{RUNS}/{}?wait=true&timeoutMillis=3600000", step["run"]);
     let watchers = [wait(&site, &path), wait(&site, &path)];
     site.waiting_beside_the_engine(3).await;
     site.tell("complete", &step, json!({"result": {"n": 7}})).await;
-    let started = answered(starter).await;
+    let started = answered(start).await;
     assert_eq!((started.status.as_u16(), &started.json["ended"]), (200, &json!(true)), "{started:?}");
     assert_eq!(started.json["run"]["state"], "succeeded");
     assert_eq!(started.json["steps"][0]["output"], json!({"n": 7}));

@@ -9,6 +9,7 @@ mod claim;
 pub mod definition;
 mod engine;
 mod hold;
+pub mod inspect;
 mod operate;
 mod receipt;
 mod run;
