@@ -95,6 +95,11 @@ impl<N: Need> Scope<N> {
         Ok(flow)
     }
 
+    /// The workflows, for a list of which only what [`Scope::sees`] is shown.
+    pub(crate) fn flow_seen(&self) -> &Flow {
+        self.app.flow_of_scope()
+    }
+
     /// Has the caller the rights that something else needs as well, for this name?
     pub(crate) fn has<M: Need>(&self, name: &str) -> bool {
         self.grant.allows(M::RIGHTS, name)

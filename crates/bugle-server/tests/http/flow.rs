@@ -60,16 +60,11 @@ impl Site {
         self.post(&format!("/api/v1/flow/steps/{verb}"), body).await
     }
 
-    /// The states of a run's steps, as `a=succeeded b=ready`; elements of maps as `m.1=ready`.
+    /// The states of a run's steps, as `a=succeeded b=ready`.
     pub(crate) async fn states(&self, run: i64) -> String {
         let shown = self.get(&format!("{RUNS}/{run}")).await;
-        let say = |step: &Value| {
-            let (name, state) = (step["step"].as_str().unwrap(), step["state"].as_str().unwrap());
-            match step["element"].as_i64().unwrap() {
-                0 => format!("{name}={state}"),
-                element => format!("{name}.{element}={state}"),
-            }
-        };
+        let say =
+            |step: &Value| format!("{}={}", step["step"].as_str().unwrap(), step["state"].as_str().unwrap());
         shown.json["steps"].as_array().unwrap().iter().map(say).collect::<Vec<_>>().join(" ")
     }
 

@@ -41,6 +41,11 @@ async fn a_key_for_some_names_reaches_no_other_workflow() {
     assert_eq!(site.get(&format!("{RUNS}/{theirs}")).await.status.as_u16(), 403);
     let mine = site.post(RUNS, json!({"definition": "shop.order"})).await.json["id"].clone();
     assert_eq!(site.get(&format!("{RUNS}/{mine}")).await.status.as_u16(), 200);
+    assert_eq!(site.get("/api/v1/flow/definitions/bank.pay").await.status.as_u16(), 403);
+    let runs = site.get(RUNS).await.json["runs"].clone();
+    assert_eq!((runs.as_array().unwrap().len(), &runs[0]["id"]), (1, &mine), "nothing of the bank's");
+    let definitions = site.get("/api/v1/flow/definitions").await.json["definitions"].clone();
+    assert_eq!((definitions.as_array().unwrap().len(), &definitions[0]["name"]), (1, &json!("shop.order")));
     let claimed = site.post("/api/v1/flow/queues/shop.steps/claim", json!({})).await;
     assert_eq!(claimed.json["steps"][0]["run"], mine);
     let worker: String = site.one("SELECT worker FROM bugle.step WHERE worker LIKE '%shop'").await;

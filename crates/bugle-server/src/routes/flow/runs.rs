@@ -4,18 +4,21 @@ use super::view::{RunView, StepView};
 use super::wait::WaitQuery;
 use super::{Missing, Refusals, scoped};
 use crate::access::{Inspect, Need, Push, Scope};
+use crate::answer::micros;
 use crate::app::App;
 use crate::body::Body;
 use crate::error::Error;
-use crate::params::{Path, Query, within};
+use crate::params::{Path, Query, moment, within};
 use axum::Json;
 use axum::http::StatusCode;
 use bugle::Priority;
+use bugle::flow::inspect::RunDetail;
 use bugle::flow::{Flow, Run, RunId};
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::time::Duration;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 
 /// Longest time that a key may count.
@@ -85,8 +88,11 @@ async fn start(
     if let Some(wait) = wait {
         match until_ended(&scope, flow, id, wait).await {
             Ok(Some(run)) => {
-                let shows_steps = scope.has::<Inspect>(&run.definition);
-                answer.steps = if shows_steps { steps(flow, id).await.ok() } else { None };
+                if scope.has::<Inspect>(&run.definition) {
+                    let detail = flow.show_run(id).await.ok().flatten();
+                    answer.steps =
+                        detail.map(|detail| detail.steps.into_iter().map(StepView::from).collect());
+                }
                 (answer.ended, answer.run) = (true, Some(run.into()));
             }
             Ok(None) => {}
@@ -125,40 +131,59 @@ async fn send(flow: &Flow, request: &StartRequest, actor: &str) -> Result<RunId,
     Ok(start.send().await?.id())
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct AtQuery {
+    /// Not as it is now, but as it was at this time.
+    #[serde(default, deserialize_with = "moment")]
+    #[param(value_type = Option<String>, format = DateTime)]
+    at: Option<DateTime<Utc>>,
+}
+
 /// A run with its steps.
 #[derive(Serialize, ToSchema)]
-struct ShowAnswer {
+struct RunAnswer {
     /// Has it ended?
     ended: bool,
     run: RunView,
-    /// Its steps, parents before children, the elements of a map behind it.
+    /// Its steps, parents before children.
     steps: Vec<StepView>,
 }
 
 /// Look at a run; with `wait`, when it has ended.
 ///
 /// The wait ends with the time that it was given, and the answer is the run as it is then. However many wait, nothing is asked of the database
-/// while nothing ends.
-#[utoipa::path(get, path = "/api/v1/flow/runs/{run}", tag = "flow", params(("run" = i64, Path, example = 7), WaitQuery), responses(
-    (status = 200, description = "The run", body = ShowAnswer), Missing, Refusals,
+/// while nothing ends. With `at` the run as it was at that time, worked out from its log.
+#[utoipa::path(get, path = "/api/v1/flow/runs/{run}", tag = "flow", params(("run" = i64, Path, example = 7), AtQuery, WaitQuery), responses(
+    (status = 200, description = "The run", body = RunAnswer), Missing, Refusals,
 ))]
 async fn show(
     scope: Scope<Inspect>,
     Path(run): Path<RunId>,
+    Query(at): Query<AtQuery>,
     Query(query): Query<WaitQuery>,
-) -> Result<Json<ShowAnswer>, Error> {
+) -> Result<Json<RunAnswer>, Error> {
     let (wait, flow) = (query.time()?, scope.flow_of_run(run).await?);
-    let mut found = flow.show(run).await?.ok_or_else(|| missing(run))?;
-    if let Some(wait) = wait
-        && !found.state.has_ended()
-    {
-        found = match until_ended(&scope, flow, run, wait).await? {
-            Some(ended) => ended,
-            None => flow.show(run).await?.ok_or_else(|| missing(run))?,
-        };
+    if let Some(at) = at.at {
+        if wait.is_some() {
+            return Err(Error::bad("both at and wait were sent; what was at a time does not change"));
+        }
+        let before =
+            || Error::missing(format!("there is no run {run}, or it was not started yet at {}", micros(at)));
+        return Ok(Json(flow.run_at(run, at).await?.ok_or_else(before)?.into()));
     }
-    let steps = steps(flow, run).await?;
-    Ok(Json(ShowAnswer { ended: found.state.has_ended(), run: found.into(), steps }))
+    let found = flow.show_run(run).await?.ok_or_else(|| missing(run))?;
+    let Some(wait) = wait.filter(|_| !found.run.state.has_ended()) else { return Ok(Json(found.into())) };
+    until_ended(&scope, flow, run, wait).await?;
+    Ok(Json(flow.show_run(run).await?.ok_or_else(|| missing(run))?.into()))
+}
+
+impl From<RunDetail> for RunAnswer {
+    fn from(detail: RunDetail) -> Self {
+        let ended = detail.run.state.has_ended();
+        let steps = detail.steps.into_iter().map(StepView::from).collect();
+        Self { ended, run: detail.run.into(), steps }
+    }
 }
 
 /// Waits for the end of a run; `None`: it has not ended in time, or the server stops. When the client goes, this future is dropped, and nobody waits.
@@ -178,10 +203,6 @@ async fn until_ended<N: Need>(
         scope.check_time()?;
     }
     Ok(ended)
-}
-
-async fn steps(flow: &Flow, run: RunId) -> Result<Vec<StepView>, Error> {
-    Ok(flow.steps(run).await?.into_iter().map(StepView::from).collect())
 }
 
 pub(super) fn missing(run: RunId) -> Error {

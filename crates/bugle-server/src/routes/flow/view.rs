@@ -1,6 +1,7 @@
 //! Runs and steps as they are answered.
 
 use crate::answer::micros;
+use bugle::flow::inspect::{ElementCount, StepDetail};
 use bugle::flow::{Run, StepRow};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -57,10 +58,44 @@ impl From<Run> for RunView {
     }
 }
 
-/// A step of a run, or an element of a map.
+/// A step of a run, and of a map its elements.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StepView {
+    #[serde(flatten)]
+    row: ElementView,
+    /// Of a map that has begun: how many of its elements are in which state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    element_counts: Vec<CountView>,
+    /// Of a map: at most 20 of its elements, those first that failed or have not ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    elements: Vec<ElementView>,
+}
+
+/// How many elements of a map are in a state.
+#[derive(Serialize, ToSchema)]
+struct CountView {
+    state: String,
+    elements: i64,
+}
+
+impl From<StepDetail> for StepView {
+    fn from(step: StepDetail) -> Self {
+        let counted = |count: ElementCount| CountView { state: count.state, elements: count.elements };
+        Self {
+            row: step.row.into(),
+            element_counts: step.element_counts.into_iter().map(counted).collect(),
+            elements: step.elements.into_iter().map(ElementView::from).collect(),
+        }
+    }
+}
+
+/// A step of a run, or an element of a map.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ElementView {
     step: String,
     /// Which element of a map, from 1; 0: the step itself.
     element: i32,
@@ -90,7 +125,7 @@ pub(super) struct StepView {
     output: Option<Box<RawValue>>,
 }
 
-impl From<StepRow> for StepView {
+impl From<StepRow> for ElementView {
     fn from(row: StepRow) -> Self {
         Self {
             step: row.name,
