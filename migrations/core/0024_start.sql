@@ -125,8 +125,13 @@ DECLARE
   moment timestamptz := clock_timestamp();
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
-  UPDATE bugle.run r SET state = 'running', started_at = moment
-  WHERE r.id = ANY (ARRAY(SELECT k.id FROM bugle.run k WHERE k.id = ANY (p_run) AND k.state = 'queued' AND NOT k.paused ORDER BY k.id FOR NO KEY UPDATE));
+  WITH begun AS (
+    UPDATE bugle.run r SET state = 'running', started_at = moment
+    WHERE r.id = ANY (ARRAY(SELECT k.id FROM bugle.run k WHERE k.id = ANY (p_run) AND k.state = 'queued' AND NOT k.paused ORDER BY k.id FOR NO KEY UPDATE))
+    RETURNING r.id
+  )
+  INSERT INTO bugle.flow_event (at, run, no, idx, epoch, cause, from_state, to_state, actor)
+  SELECT moment, b.id, 0, 0, 0, 'claim', 'queued', 'running', p_worker FROM begun b;
   RETURN QUERY
   WITH asked AS (
     SELECT u.*, r.paused, d.*

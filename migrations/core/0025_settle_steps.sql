@@ -276,11 +276,11 @@ BEGIN
 END $$;
 
 -- Keeps how far a step has come, for its next attempt (p_checkpoint) and for people (p_progress). False: it is not this one's any more.
-CREATE FUNCTION bugle.save_checkpoint(p_run bigint, p_no smallint, p_idx int, p_epoch int, p_checkpoint jsonb, p_progress jsonb) RETURNS boolean LANGUAGE plpgsql
+CREATE FUNCTION bugle.save_checkpoint(p_run bigint, p_no smallint, p_idx int, p_epoch int, p_token bigint, p_checkpoint jsonb, p_progress jsonb) RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 BEGIN
   UPDATE bugle.step s SET checkpoint = coalesce(p_checkpoint, s.checkpoint), progress = coalesce(p_progress, s.progress)
-  WHERE s.run = p_run AND s.no = p_no AND s.idx = p_idx AND s.epoch = p_epoch AND s.state = 'running';
+  WHERE s.run = p_run AND s.no = p_no AND s.idx = p_idx AND s.epoch = p_epoch AND s.token = p_token AND s.state = 'running';
   RETURN FOUND;
 END $$;
 

@@ -44,12 +44,15 @@ DECLARE
   has_runners boolean;
 BEGIN
   SELECT bool_or(s.state = 'running') INTO has_runners FROM bugle.step s WHERE s.run = r.id AND s.no = ANY (p_nos);
-  DELETE FROM bugle.step s WHERE s.run = r.id AND s.no = ANY (p_nos) AND s.idx > 0;
-  WITH before AS (
-    SELECT s.no, s.state FROM bugle.step s WHERE s.run = r.id AND s.no = ANY (p_nos) AND s.idx = 0 AND s.state <> 'pending'
+  WITH gone AS (
+    DELETE FROM bugle.step s WHERE s.run = r.id AND s.no = ANY (p_nos) AND s.idx > 0 RETURNING s.no, s.epoch
+  ), before AS (
+    SELECT s.no, s.state, (SELECT max(g.epoch) FROM gone g WHERE g.no = s.no) AS last
+    FROM bugle.step s WHERE s.run = r.id AND s.no = ANY (p_nos) AND s.idx = 0 AND s.state <> 'pending'
   ), again AS (
     UPDATE bugle.step s
-    SET state = 'pending', epoch = s.epoch + 1, attempt = 0, since = p_moment, due_at = NULL, why = NULL, message = NULL, worker = NULL, token = NULL,
+    -- Of a map behind those of its elements as well: one that was tried again or paused has another than the map, and its job may still be out there.
+    SET state = 'pending', epoch = greatest(s.epoch, b.last) + 1, attempt = 0, since = p_moment, due_at = NULL, why = NULL, message = NULL, worker = NULL, token = NULL,
       checkpoint = NULL, progress = NULL, items_left = 0, items_ready = 0, items_failed = 0
     FROM before b
     WHERE s.run = r.id AND s.no = b.no AND s.idx = 0

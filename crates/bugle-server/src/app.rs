@@ -6,6 +6,7 @@ use crate::metrics::Meter;
 use crate::patience::Patience;
 use bugle::Bugle;
 use bugle::broker::{Broker, Counts, PartitionId};
+use bugle::flow::Flow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -23,6 +24,7 @@ pub(crate) struct App {
 struct Inner {
     bugle: Bugle,
     broker: Broker,
+    flow: Flow,
     access: Access,
     /// Queues of partitions, for callers whose rights end with some queues. Neither a queue nor a partition ever gets another name.
     queues: Mutex<HashMap<PartitionId, Arc<str>>>,
@@ -35,10 +37,11 @@ struct Inner {
 
 impl App {
     pub(crate) fn new(bugle: Bugle, access: Access, patience: Patience) -> Self {
-        let (broker, stopping) = (bugle.broker(), CancellationToken::new());
+        let (broker, flow, stopping) = (bugle.broker(), bugle.flow(), CancellationToken::new());
         let (queues, refused, meter) = (Mutex::default(), Refused::new(), Meter::default());
         let started = Instant::now();
-        let inner = Inner { bugle, broker, access, queues, refused, meter, patience, stopping, started };
+        let inner =
+            Inner { bugle, broker, flow, access, queues, refused, meter, patience, stopping, started };
         Self { inner: Arc::new(inner) }
     }
 
@@ -55,6 +58,11 @@ impl App {
     /// Handlers get it from their scope alone, which has checked what they may.
     pub(crate) fn broker_of_scope(&self) -> &Broker {
         &self.inner.broker
+    }
+
+    /// The same for workflows.
+    pub(crate) fn flow_of_scope(&self) -> &Flow {
+        &self.inner.flow
     }
 
     pub(crate) fn access(&self) -> &Access {

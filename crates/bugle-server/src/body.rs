@@ -13,6 +13,9 @@ use std::time::Duration;
 /// The body of a request, which must not be empty.
 pub(crate) struct Body<T>(pub(crate) T);
 
+/// The body of a request as a text, for those who read it in their own way.
+pub(crate) struct TextBody(pub(crate) String);
+
 /// The body of a request that may as well have none, or null.
 pub(crate) struct OptionalBody<T>(pub(crate) T);
 
@@ -37,6 +40,19 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
             return Ok(Self(T::default()));
         }
         parse::<Option<T>>(&bytes).map(|body| Self(body.unwrap_or_default()))
+    }
+}
+
+impl FromRequest<App> for TextBody {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Error> {
+        let bytes = read(request, app.patience().body).await?;
+        let text = String::from_utf8(bytes.into()).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            Error::bad(format!("byte {at} of the body is no UTF-8; send it in UTF-8"))
+        })?;
+        Ok(Self(text))
     }
 }
 

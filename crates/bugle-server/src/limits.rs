@@ -10,6 +10,10 @@ pub const JSON_DEPTH_MAX: usize = 128;
 pub const TRANSACTION_OPERATIONS_MAX: usize = 10_000;
 /// Longest wait of one pop.
 pub const POP_WAIT_MILLISECONDS_MAX: u64 = 24 * 60 * 60 * 1_000;
+/// Longest wait of one claim of steps, and of one wait for the end of a run.
+pub const FLOW_WAIT_MILLISECONDS_MAX: u64 = POP_WAIT_MILLISECONDS_MAX;
+/// Longest reason that somebody may give for what he does with a run.
+pub const REASON_BYTES_MAX: usize = 4_000;
 /// Most rows of one answer that lists something.
 pub const LIST_ROWS_MAX: u32 = 1_000;
 /// The longest head of a request over HTTP/1.1. It is also what a connection reads with at a time, and keeps while its request waits: with more

@@ -2,6 +2,7 @@
 
 use crate::access::{Access, Jwt};
 use crate::app::App;
+use crate::engine;
 use crate::limits::{HEAD_BYTES_MAX, STOP_WITHIN, STREAMS_MAX};
 use crate::patience::{Attend, Patience};
 use crate::routes;
@@ -141,7 +142,8 @@ impl Server {
             }
         });
         let following = tokio::spawn(follow_control(self.app.clone()));
-        let patience = self.app.patience();
+        let engine = tokio::spawn(engine::run(self.app.clone()));
+        let (patience, stops) = (self.app.patience(), self.app.stopping().clone());
         let service = routes::router(self.app).into_make_service();
         let mut server =
             axum_server::from_tcp(self.listener)?.acceptor(NoDelayAcceptor::new()).handle(handle);
@@ -158,6 +160,11 @@ impl Server {
         // They have done their work, or there is none.
         stopping.abort();
         following.abort();
+        if stops.is_cancelled() {
+            let _ = engine.await; // it ends what it has begun
+        } else {
+            engine.abort();
+        }
         result
     }
 }

@@ -88,6 +88,18 @@ pub enum Error {
         /// How many it may hold.
         messages_max: i32,
     },
+    /// A step that was claimed is not the caller's any more: what was told about it counts for nothing.
+    #[error("step {step:?} of run {run} {fault}; {next}")]
+    StepLost {
+        /// The run.
+        run: crate::flow::RunId,
+        /// The step's name.
+        step: String,
+        /// What has become of it.
+        fault: String,
+        /// What to do about it.
+        next: &'static str,
+    },
     /// The schema is not what this version needs.
     #[error(transparent)]
     Migrate(#[from] crate::pg::migrate::Error),

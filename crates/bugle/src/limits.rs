@@ -17,6 +17,8 @@ pub const ENQUEUE_JOBS_MAX: usize = 10_000;
 pub const ATTEMPTS_MAX: u16 = 1_000;
 /// Most jobs in one claim.
 pub const CLAIM_JOBS_MAX: u32 = 1_000;
+/// Most steps in one claim of a worker that is not Rust: each brings its inputs.
+pub const CLAIM_STEPS_MAX: u32 = 100;
 /// Dead jobs read in one step of a redrive or a purge: a transaction of some milliseconds.
 pub const DEAD_STEP_JOBS: i32 = 1_000;
 /// Largest payload of a message, as JSON text.

@@ -27,18 +27,18 @@ macro_rules! needs {
 needs! {
     /// Nobody's leave: whether the server lives.
     Public: &[];
-    /// To write messages.
+    /// To write messages, to start runs and to send signals.
     Push: &[&[Right::Push]];
-    /// To claim and settle messages.
+    /// To claim and settle messages and steps.
     Pop: &[&[Right::Pop]];
     /// To push and settle in one transaction.
     Transact: &[&[Right::Push, Right::Pop]];
     /// To look.
     Inspect: &[&[Right::Inspect]];
-    /// To tell a queue its options: more than a producer or a consumer alone may, and no more than Queen's clients do that are both.
+    /// To tell a queue its options, and to define workflows: more than a producer or a consumer alone may, and no more than Queen's clients do that are both.
     Configure: &[&[Right::Push, Right::Pop], &[Right::Admin]];
     /// To move a group, and to put dead letters back.
     Move: &[&[Right::Pop], &[Right::Admin]];
-    /// To delete, and to switch maintenance.
+    /// To delete, to switch maintenance, and to change runs by hand.
     Admin: &[&[Right::Admin]];
 }

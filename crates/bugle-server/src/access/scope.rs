@@ -12,9 +12,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use bugle::access::Right;
 use bugle::broker::{Broker, PartitionId};
+use bugle::flow::{Flow, RunId};
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+
+/// Who does something on a server that has no keys.
+const ANYBODY: &str = "anonymous";
 
 /// The leave to do what `N` needs, for the queues that the caller was given. Only the extractor makes one.
 pub(crate) struct Scope<N> {
@@ -72,6 +76,35 @@ impl<N: Need> Scope<N> {
         self.app.broker_of_scope()
     }
 
+    /// The workflows, for something about this: a definition, a queue of steps or a signal. A key that is for queues whose names begin with some
+    /// letters is for definitions and signals whose names begin so as well.
+    pub(crate) fn flow_on(&self, what: &str, name: &str) -> Result<&Flow, Error> {
+        if self.sees(name) {
+            return Ok(self.app.flow_of_scope());
+        }
+        Err(refused(N::RIGHTS, &format!("{what} {name:?}")))
+    }
+
+    /// The workflows, for something about a run. Whoever may do it everywhere need not know of which definition it is.
+    pub(crate) async fn flow_of_run(&self, run: RunId) -> Result<&Flow, Error> {
+        let flow = self.app.flow_of_scope();
+        if !self.sees_all() {
+            let found = flow.show(run).await?;
+            self.flow_on("definition", found.as_ref().map_or("", |found| &found.definition))?;
+        }
+        Ok(flow)
+    }
+
+    /// The workflows, for a list of which only what [`Scope::sees`] is shown.
+    pub(crate) fn flow_seen(&self) -> &Flow {
+        self.app.flow_of_scope()
+    }
+
+    /// Has the caller the rights that something else needs as well, for this name?
+    pub(crate) fn has<M: Need>(&self, name: &str) -> bool {
+        self.grant.allows(M::RIGHTS, name)
+    }
+
     /// Does it reach this queue?
     pub(crate) fn sees(&self, queue: &str) -> bool {
         self.grant.allows(N::RIGHTS, queue)
@@ -126,6 +159,11 @@ impl<N: Need> Scope<N> {
     /// Who the caller is, by a proof.
     pub(crate) fn subject(&self) -> Option<&str> {
         self.grant.subject()
+    }
+
+    /// Who the caller is, for the log of a workflow.
+    pub(crate) fn actor(&self) -> &str {
+        self.subject().unwrap_or(ANYBODY)
     }
 
     pub(crate) fn app(&self) -> &App {

@@ -4,6 +4,7 @@ mod ack;
 mod configure;
 mod counts;
 mod dead;
+mod flow;
 mod groups;
 mod health;
 mod later;
@@ -103,6 +104,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .merge(seek::routes())
         .merge(status::routes())
         .merge(system::routes())
+        .merge(flow::routes())
         .merge(later::routes())
 }
 

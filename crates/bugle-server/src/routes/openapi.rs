@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 #[derive(OpenApi)]
 #[openapi(info(
     title = "Bugle",
-    description = "Messages between services on PostgreSQL. The wire format is that of Queen MQ 0.15.",
+    description = "Messages between services, and workflows, on PostgreSQL. The wire format of messages is that of Queen MQ 0.15.",
     license(name = "Apache-2.0 OR MIT")
 ))]
 struct Head;

@@ -1,9 +1,15 @@
-//! The broker over real HTTP, on a real PostgreSQL: each test has a schema and a server of its own.
+//! The broker and workflows over real HTTP, on a real PostgreSQL: each test has a schema and a server of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests are tests
 
 mod access;
 mod ack;
 mod fixture;
+mod flow;
+mod flow_claims;
+mod flow_definitions;
+mod flow_inspect;
+mod flow_rights;
+mod flow_runs;
 mod going;
 mod health;
 mod input;

@@ -28,8 +28,18 @@ def call(method, path, body=None):
     return json.loads(text) if text else None
 
 
+def fill_flow():
+    """A workflow with a run that is under way. The number of the run."""
+    steps = [{"name": "first"}, {"name": "work", "after": ["first"]}, {"name": "last", "after": ["work"]}]
+    call("POST", "/api/v1/flow/definitions", {"name": "seeded", "steps": steps})
+    run = call("POST", "/api/v1/flow/runs", {"definition": "seeded", "input": {"n": 1}})["id"]
+    first = call("POST", "/api/v1/flow/queues/steps/claim?wait=true", {"worker": "seed"})["steps"][0]
+    call("POST", "/api/v1/flow/steps/complete", {"receipt": first["receipt"], "result": {"n": 2}})
+    return str(run)
+
+
 def fill():
-    """A queue with messages, a group that has leased some, and a dead letter. Its names, as the configuration uses them."""
+    """A queue with messages, a group that has leased some, a dead letter, and a run of a workflow. Its names, as the configuration uses them."""
     items = [
         {"queue": "seeded", "partition": "p", "payload": {"n": n}, "transactionId": f"t-{n}"}
         for n in range(50)
@@ -44,6 +54,7 @@ def fill():
         "SEEDED_PARTITION": popped["partitionId"],
         "SEEDED_TRANSACTION": popped["messages"][1]["transactionId"],
         "SEEDED_LEASE": popped["leaseId"],
+        "SEEDED_RUN": fill_flow(),
     }
 
 

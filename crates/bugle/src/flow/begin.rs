@@ -1,7 +1,8 @@
 //! Beginning steps whose jobs were claimed: those of many slots together, with one statement.
 
+use super::Flow;
 use crate::fuse::Batch;
-use crate::jobs::Claimed;
+use crate::jobs::{Claimed, Verdict};
 use crate::{Bugle, Error};
 use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
@@ -9,8 +10,17 @@ use sqlx::types::Json;
 use std::sync::Arc;
 
 /// What a job carries: which step of which run, which element of a map, and whose turn it is.
-#[derive(Debug, Clone, Copy, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 pub(super) struct Place(pub(super) i64, pub(super) i16, pub(super) i32, pub(super) i32);
+
+impl Place {
+    /// A text that is the same in every attempt of a step and belongs to no other. With when the run was made: the numbers alone would be those of a
+    /// run in somebody else's database as well.
+    pub(super) fn idempotency_key(self, created_micros: i64) -> String {
+        let Self(run, no, index, _) = self;
+        format!("bugle-{run}-{no}-{index}-{created_micros:x}")
+    }
+}
 
 /// What is begun.
 pub(crate) struct Begin {
@@ -41,6 +51,20 @@ pub(crate) struct Begun {
     pub(super) parents: Option<Json<Box<RawValue>>>,
     pub(super) element: Option<Json<Box<RawValue>>>,
     pub(super) checkpoint: Option<Json<Box<RawValue>>>,
+}
+
+impl Flow {
+    /// Says that a worker begins a step, and asks what it needs; with others who do the same at the same time.
+    pub(super) async fn begin(&self, worker: &Arc<str>, wish: Begin) -> Result<Begun, Error> {
+        let (batch, fuse) = (Begins(self.bugle.clone()), &self.bugle.flow_shared().begins);
+        let answer = fuse.call(&batch, worker.clone(), wish).await;
+        answer.unwrap_or_else(|| Err(Error::timed_out()))
+    }
+}
+
+/// What becomes of a step whose last attempt never came back.
+pub(super) fn lost() -> Verdict {
+    Verdict::dead("lease_expired", "its last attempt ended with its lease: the worker died, or hung")
 }
 
 /// Steps that one worker begins.

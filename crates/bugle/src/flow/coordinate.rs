@@ -6,8 +6,8 @@
 
 use super::worker::Crew;
 use super::{Flow, StepWorker};
-use crate::jobs::Carries;
 use crate::jobs::worker::IntoVerdict;
+use crate::jobs::{Carries, ENGINE_QUEUE};
 use crate::name::NamespaceName;
 use crate::{Bugle, Error};
 use bugle_wake::Room;
@@ -248,7 +248,7 @@ impl Round<'_> {
     fn start(&mut self, space: Listed) -> Result<(), Error> {
         let name = NamespaceName::parse(&space.name)?;
         let bugle = self.bugle().with_namespace(name, space.namespace);
-        let engine = bugle.known_queue(space.engine, "flow engine", Carries::Nothing)?;
+        let engine = bugle.known_queue(space.engine, ENGINE_QUEUE, Carries::Nothing)?;
         let stop = CancellationToken::new();
         let of = |set: Option<i32>, default: u32| set.map_or(default, i32::unsigned_abs);
         let most = of(space.slots_most, self.set.most);

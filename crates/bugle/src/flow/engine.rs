@@ -30,6 +30,16 @@ impl Flow {
         worker.run(stop).await
     }
 
+    /// Has this namespace workflows, so that there may be something to do? From its first definition or signal on, of which control tells
+    /// ([`Bugle::control_changes`](crate::Bugle::control_changes)).
+    pub async fn is_used(&self) -> Result<bool, Error> {
+        sqlx::query_scalar(self.statements().has_flow())
+            .bind(self.bugle.namespace().as_str())
+            .fetch_one(self.bugle.pool())
+            .await
+            .map_err(Error::executing)
+    }
+
     /// Does it, and ends its job, in one transaction.
     async fn run_one(&self, queue: i32, job: Claimed, ctx: Ctx) -> Result<Verdict, Error> {
         let mut tx = self.bugle.pool().begin().await.map_err(Error::connecting)?;

@@ -5,19 +5,26 @@
 //! statement: there is no orchestrator in between (`migrations/core/0023_go_on.sql`).
 
 mod begin;
+mod claim;
 mod coordinate;
 pub mod definition;
 mod engine;
+mod hold;
+pub mod inspect;
 mod operate;
+mod receipt;
 mod run;
 mod setting;
 mod statements;
 mod step;
 mod worker;
 
+pub use claim::{Claim, ClaimedStep, StepQueue};
 pub use coordinate::{Board, Coordination, Coordinators};
 pub use definition::Definition;
+pub use hold::StepEnd;
 pub use operate::By;
+pub use receipt::StepReceipt;
 pub use run::{Run, RunHandle, RunId, RunState, Start, StepRow};
 pub use setting::{For, Settings};
 pub use step::Step;
@@ -29,7 +36,8 @@ use crate::fuse::Fuse;
 use crate::{Bugle, Error};
 use begin::Begins;
 use sqlx::types::Json;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 /// The workflows of a [`Bugle`], in its namespace. Cheap to clone.
 #[derive(Clone)]
@@ -41,11 +49,13 @@ pub struct Flow {
 pub(crate) struct Shared {
     statements: Arc<Statements>,
     begins: Fuse<Begins>,
+    /// Numbers of queues of steps, by their names: neither ever changes.
+    queues: Mutex<HashMap<Box<str>, i32>>,
 }
 
 impl Shared {
     pub(crate) fn new(statements: Arc<Statements>) -> Self {
-        Self { statements, begins: Fuse::default() }
+        Self { statements, begins: Fuse::default(), queues: Mutex::default() }
     }
 }
 

@@ -12,6 +12,7 @@ use sqlx::postgres::types::PgInterval;
 use sqlx::types::Json;
 use sqlx::{PgExecutor, Postgres};
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// The number of a run. Runs and jobs are numbered together: no job has the same.
@@ -27,7 +28,8 @@ impl fmt::Display for RunId {
 }
 
 /// What has become of a run so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// None of its steps has begun.
     Queued,
@@ -65,15 +67,27 @@ impl TryFrom<String> for RunState {
     type Error = Error;
 
     fn try_from(name: String) -> Result<Self, Error> {
+        name.parse().map_err(|_| Error::Bug(format!("there is no state {name:?} of runs")))
+    }
+}
+
+impl FromStr for RunState {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
         [Self::Queued, Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled]
             .into_iter()
             .find(|state| state.as_str() == name)
-            .ok_or_else(|| Error::Bug(format!("there is no state {name:?} of runs")))
+            .ok_or_else(|| Error::Invalid {
+                what: "state of a run",
+                fault: format!("is {name:?}"),
+                next: "use queued, running, succeeded, failed or cancelled",
+            })
     }
 }
 
 /// A run, as [`Flow::show`] found it.
-#[derive(Debug, Clone, sqlx::FromRow)]
+#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
 #[non_exhaustive]
 pub struct Run {
     /// Its number.
@@ -106,7 +120,7 @@ pub struct Run {
 }
 
 /// A step of a run, or an element of a map.
-#[derive(Debug, Clone, sqlx::FromRow)]
+#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
 #[non_exhaustive]
 pub struct StepRow {
     /// Its number in the definition, from 1: parents before children.
@@ -191,6 +205,7 @@ impl Flow {
         sqlx::query_as(self.statements().show_steps())
             .bind(run)
             .bind(self.bugle.namespace().as_str())
+            .bind(None::<i32>)
             .fetch_all(self.bugle.pool())
             .await
             .map_err(Error::executing)

@@ -113,9 +113,7 @@ impl Step {
     /// A text that is the same in every attempt of this step and belongs to no other: for services that take an idempotency key.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
-        // The numbers alone would be those of a run in somebody else's database as well.
-        let Place(run, no, index, _) = self.place;
-        format!("bugle-{run}-{no}-{index}-{:x}", self.created_micros)
+        self.place.idempotency_key(self.created_micros)
     }
 
     /// Ends the step inside your own transaction, with its output: its effects and its end are committed together, or neither is. As
@@ -144,6 +142,7 @@ impl Step {
             .bind(no)
             .bind(index)
             .bind(epoch)
+            .bind(self.ctx.token())
             .bind(checkpoint.map(Json))
             .bind(progress.map(Json))
             .fetch_one(self.flow.bugle.pool())

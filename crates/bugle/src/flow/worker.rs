@@ -1,7 +1,7 @@
 //! Running steps: a worker of jobs whose jobs carry steps.
 
 use super::Flow;
-use super::begin::{Begin, Begins, Begun};
+use super::begin::{Begin, lost};
 use super::step::Step;
 use crate::Error;
 use crate::jobs::worker::IntoVerdict;
@@ -124,7 +124,7 @@ impl Crew {
             let message = format!("worker {} has no handler {:?}", ctx.worker, claimed.kind);
             return Verdict::fail("no_handler", message);
         };
-        let begun = match self.begin(&ctx, wish).await {
+        let begun = match self.flow.begin(&ctx.worker, wish).await {
             Ok(begun) => begun,
             Err(error) => {
                 tracing::warn!(job = %claimed.id, %error, "step not begun");
@@ -133,10 +133,7 @@ impl Crew {
         };
         match begun.verdict.as_str() {
             "run" => {}
-            "lost" => {
-                let message = "its last attempt ended with its lease: the worker died, or hung";
-                return Verdict::dead("lease_expired", message);
-            }
+            "lost" => return lost(),
             _ => return Verdict::Done, // the step is none of this job's: the job goes, and nothing else happens
         }
         let timeout = begun.timeout_ms.map(|ms| Duration::from_millis(ms.unsigned_abs()));
@@ -151,11 +148,5 @@ impl Crew {
                 .await
                 .unwrap_or_else(|_| Verdict::fail("timeout", format!("it did not end within {time:?}"))),
         }
-    }
-
-    async fn begin(&self, ctx: &Ctx, wish: Begin) -> Result<Begun, Error> {
-        let (batch, fuse) = (Begins(self.flow.bugle.clone()), &self.flow.bugle.flow_shared().begins);
-        let answer = fuse.call(&batch, ctx.worker.clone(), wish).await;
-        answer.unwrap_or_else(|| Err(Error::timed_out()))
     }
 }

@@ -58,10 +58,10 @@ pub struct Claimed {
 /// Proof of a claim: what ack, fail and release must show. Worthless once the job was handed out anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Receipt {
-    pub(super) lane: i16,
-    pub(super) x: i64,
-    pub(super) id: i64,
-    pub(super) token: i64,
+    pub(crate) lane: i16,
+    pub(crate) x: i64,
+    pub(crate) id: i64,
+    pub(crate) token: i64,
 }
 
 impl Receipt {

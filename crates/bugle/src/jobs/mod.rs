@@ -67,9 +67,11 @@ pub use copy::{EnqueueBulk, Payload};
 pub use enqueue::Enqueue;
 pub use handle::{End, Ending, Handle, NotDone};
 pub use job::{Job, JobId, Priority, State};
+pub(crate) use queue::ENGINE_QUEUE;
 pub use queue::Queue;
 pub use retry::Backoff;
 pub(crate) use retry::{TABLE_MAX, Written};
+pub(crate) use settle::storable;
 pub use settle::{Ended, Failure};
 pub use worker::{Ctx, Done, Shared, Verdict, Worker};
 

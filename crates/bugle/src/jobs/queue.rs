@@ -18,6 +18,9 @@ pub struct Queue {
     pub(super) carries: Carries,
 }
 
+/// The name of the queue of what Bugle itself does in the workflows of a namespace (`bugle.declare_flow`). Nobody else works in it.
+pub(crate) const ENGINE_QUEUE: &str = "flow engine";
+
 /// What hangs on the jobs of a queue: whoever ends one ends that as well, in the same statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carries {
@@ -38,6 +41,11 @@ impl Bugle {
         self.find_or_make(name, self.statements().declare_step_queue(), Carries::Steps).await
     }
 
+    /// The same, when its number is known.
+    pub(crate) fn step_queue_of(&self, name: &str, number: i32) -> Result<Queue, Error> {
+        Ok(Queue { bugle: self.clone(), number, name: QueueName::parse(name)?, carries: Carries::Steps })
+    }
+
     /// The queue of what Bugle itself does in the workflows of this namespace.
     pub(crate) async fn engine_queue(&self) -> Result<Queue, Error> {
         let number = sqlx::query_scalar(self.statements().declare_engine())
@@ -45,7 +53,7 @@ impl Bugle {
             .fetch_one(self.pool())
             .await
             .map_err(Error::executing)?;
-        self.known_queue(number, "flow engine", Carries::Nothing)
+        self.known_queue(number, ENGINE_QUEUE, Carries::Nothing)
     }
 
     /// A queue of workflows whose number is known.

@@ -107,7 +107,7 @@ impl Backoff {
     }
 
     /// The rule of a job's own, if it has one that can be read.
-    pub(super) fn of(extra: Option<&RawValue>) -> Option<Self> {
+    pub(crate) fn of(extra: Option<&RawValue>) -> Option<Self> {
         let extra = extra?;
         match serde_json::from_str::<Extra>(extra.get()) {
             Ok(read) => read.retry.and_then(Written::rule),

@@ -2,7 +2,7 @@
 
 use super::enqueue::interval;
 use super::queue::Carries;
-use super::{JobId, Queue, Receipt, State, Statements};
+use super::{JobId, Queue, Receipt, State};
 use crate::limits::{DURATION_MAX, ERROR_CODE_BYTES_MAX, ERROR_MESSAGE_BYTES_MAX};
 use crate::{Error, crash};
 use sqlx::pool::PoolConnection;
@@ -10,7 +10,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::postgres::types::PgInterval;
 use sqlx::query::QueryScalar;
 use sqlx::types::Json;
-use sqlx::{PgConnection, PgTransaction, Postgres};
+use sqlx::{PgConnection, PgTransaction, Postgres, SqlStr};
 use std::time::Duration;
 
 /// A failed attempt: what went wrong, and when to try again.
@@ -300,7 +300,11 @@ impl Desk<'_> {
     /// [`Queue::release`].
     pub(super) async fn release(self, receipts: &[Receipt], closed: &[i64]) -> Result<Vec<JobId>, Error> {
         let statements = self.queue.bugle.statements();
-        let ended = release(self.connection, statements, self.queue.number, receipts, closed).await?;
+        let sql = match self.queue.carries {
+            Carries::Nothing => statements.release(),
+            Carries::Steps => statements.release_steps(),
+        };
+        let ended = release(self.connection, sql, self.queue.number, receipts, closed).await?;
         self.queue.bugle.wake_local(self.queue.number);
         Ok(ended)
     }
@@ -331,7 +335,7 @@ impl Desk<'_> {
 /// Gives back: [`Queue::release`], for those who have no queue in their hands.
 pub(super) async fn release(
     connection: &mut PgConnection,
-    statements: &Statements,
+    sql: SqlStr,
     queue: i32,
     receipts: &[Receipt],
     closed: &[i64],
@@ -339,7 +343,7 @@ pub(super) async fn release(
     let columns = Columns::new(receipts.iter());
     crash::point("release.before_send");
     let ended = columns
-        .bind_to(sqlx::query_scalar(statements.release()).bind(queue))
+        .bind_to(sqlx::query_scalar(sql).bind(queue))
         .bind(closed)
         .fetch_all(connection)
         .await
@@ -349,7 +353,7 @@ pub(super) async fn release(
 }
 
 /// What can be kept of a text that anybody may have written: PostgreSQL's text cannot hold NUL.
-fn storable(text: &str, max: usize) -> String {
+pub(crate) fn storable(text: &str, max: usize) -> String {
     cut(text, max).replace('\0', "\u{fffd}")
 }
 

@@ -108,7 +108,7 @@ impl Source for JobSource {
         for pause in HAND_BACK_PAUSES {
             let released = async {
                 let mut connection = self.pool.acquire().await.map_err(Error::connecting)?;
-                release(&mut connection, &self.statements, number.0, &receipts, &[look.token]).await
+                release(&mut connection, self.statements.release(), number.0, &receipts, &[look.token]).await
             };
             match released.await {
                 Ok(_) => return,

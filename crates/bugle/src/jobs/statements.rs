@@ -32,6 +32,7 @@ crate::statements::statements!(
     locked,
     fail,
     release,
+    release_steps,
     snooze,
     cancel,
     retry,

@@ -10,6 +10,7 @@ pub use dead::{DeadFilter, DeadGroup, DeadRow, DeadStep, DeadWalk};
 pub use jobs::{FailedAttempt, Filter, JobDetail, JobRow};
 pub use queues::{Holder, QueueDetail, QueueMore, QueueRow};
 pub use rings::ProducerRings;
+pub(crate) use why::is_nobody_seen;
 pub use why::{AHEAD_MAX, Reason, Why};
 
 use crate::Error;

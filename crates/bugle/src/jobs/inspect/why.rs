@@ -113,16 +113,21 @@ fn reason(state: State, ahead: Option<i64>, job: &JobDetail, queue: &QueueDetail
 
 /// Why a job is not handed out that could be.
 fn waiting(ahead: i64, job: &JobDetail, queue: &QueueDetail) -> Reason {
-    let more = &queue.more;
-    let waited = job.row.due_at.map_or(TimeDelta::zero(), |due| more.now - due);
-    let asleep_for_it = !more.sleepers.is_empty() && (more.neighbours == 0 || waited < RUNG_WITHIN);
     if queue.row.paused {
         Reason::Paused
-    } else if !asleep_for_it && !queue.workers.iter().any(|holder| holder.alive) {
+    } else if is_nobody_seen(queue, job.row.due_at) {
         Reason::NoWorker
     } else if ahead > 0 {
         Reason::Behind
     } else {
         Reason::Next
     }
+}
+
+/// Is nobody seen who works on a queue, when something of it is there to be claimed since then? `None`: nothing is.
+pub(crate) fn is_nobody_seen(queue: &QueueDetail, since: Option<DateTime<Utc>>) -> bool {
+    let more = &queue.more;
+    let waited = since.map_or(TimeDelta::zero(), |since| more.now - since);
+    let asleep_for_it = !more.sleepers.is_empty() && (more.neighbours == 0 || waited < RUNG_WITHIN);
+    !asleep_for_it && !queue.workers.iter().any(|holder| holder.alive)
 }

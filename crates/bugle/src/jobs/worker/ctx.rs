@@ -116,6 +116,11 @@ impl Ctx {
         self.scope.queue.ack_in(tx, self.receipt, result).await
     }
 
+    /// The token of the lease under which this attempt runs.
+    pub(crate) fn token(&self) -> i64 {
+        self.receipt.token()
+    }
+
     /// Waits until the job is not ours any more. One that the handler has ended itself is not ours either, and the handler may go on.
     pub(super) async fn stopped(&self) {
         self.stop.cancelled().await;

@@ -42,7 +42,9 @@ pub static CORE: Set = Set {
         26 "0026" "engine",
         27 "0027" "audit_flow",
         28 "0028" "operate_flow",
-        30 "0030" "coordinate",
+        29 "0029" "inspect_flow",
+        30 "0030" "work_steps",
+        31 "0031" "coordinate",
     ],
     next: "run `bugle migrate up`",
 };
