@@ -125,6 +125,15 @@ impl Place {
         }
     }
 
+    /// The same of one moment, while others go on.
+    pub(crate) async fn audit_while_it_works(&self) {
+        let mut tx = self.db.pool().begin().await.unwrap();
+        sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
+        let sql = self.db.sql("SELECT run, no, fault FROM bugle.audit_flow()").unwrap();
+        let faults: Vec<(i64, Option<i16>, String)> = sqlx::query_as(sql).fetch_all(&mut *tx).await.unwrap();
+        assert!(faults.is_empty(), "{faults:?}");
+    }
+
     /// How the run ended, and its steps.
     pub(crate) async fn ended(&self, run: &RunHandle) -> (RunState, String) {
         let ended = run.wait_within(SOON).await.unwrap().expect("the run has not ended");

@@ -10,6 +10,7 @@ mod inspect_plans;
 mod maps;
 mod namespaces;
 mod operate;
+mod random;
 mod replay;
 mod settle;
 mod shapes;
