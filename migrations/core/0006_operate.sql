@@ -68,10 +68,10 @@ BEGIN
   END IF;
   INSERT INTO bugle.cursor (queue, gen, px, pid, pend, claimed, paused)
   VALUES (c.queue, c.gen + 1, c.px, c.pid, c.pend, c.claimed, p_paused);
+  PERFORM bugle.ring_control_under_lock();   -- before the bell: that nobody took anything meanwhile is no fault
   IF NOT p_paused THEN
     PERFORM bugle.check_bell(number);   -- what waited meanwhile is claimable now (rule 1)
   END IF;
-  PERFORM bugle.ring_control_under_lock();
   RETURN true;
 END $$;
 

@@ -116,7 +116,7 @@ END $$;
 CREATE FUNCTION bugle.begin_steps(p_run bigint[], p_no smallint[], p_idx int[], p_epoch int[], p_attempt smallint[], p_token bigint[], p_worker text)
 RETURNS TABLE (
   n int, verdict text, step text, definition text, version int, created_at timestamptz, attempts smallint, timeout_ms bigint,
-  input jsonb, parents jsonb, element jsonb, checkpoint jsonb
+  input jsonb, parents jsonb, element jsonb, checkpoint jsonb, ready_ms bigint
 ) LANGUAGE plpgsql
 -- Somebody's open transaction may hold a run; the others of the call are not to wait for it.
 SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
@@ -146,12 +146,12 @@ BEGIN
       epoch = s.epoch + CASE WHEN a.paused THEN 1 ELSE 0 END   -- its job goes; another one carries it when it is resumed
     FROM asked a
     CROSS JOIN LATERAL (   -- in the order of their keys, as everybody locks them
-      SELECT o.state FROM bugle.step o
+      SELECT o.state, o.since FROM bugle.step o
       WHERE o.run = a.run AND o.no = a.step_no AND o.idx = a.idx AND o.epoch = a.epoch AND o.state IN ('ready', 'running', 'waiting') AND o.why IS DISTINCT FROM 'paused'
       FOR NO KEY UPDATE
     ) was
     WHERE s.run = a.run AND s.no = a.step_no AND s.idx = a.idx
-    RETURNING a.n, was.state AS was, s.state, s.checkpoint, s.run, s.no, s.idx, s.epoch, s.attempt, a.paused OR a.attempt <= a.attempts AS is_moved
+    RETURNING a.n, was.state AS was, was.since AS was_since, s.state, s.checkpoint, s.run, s.no, s.idx, s.epoch, s.attempt, a.paused OR a.attempt <= a.attempts AS is_moved
   ), logged AS (
     INSERT INTO bugle.flow_event (at, run, no, idx, epoch, cause, from_state, to_state, attempt, actor, why)
     SELECT moment, b.run, b.no, b.idx, b.epoch, CASE b.state WHEN 'running' THEN 'claim' ELSE 'pause' END, b.was, b.state, b.attempt, p_worker, CASE b.state WHEN 'waiting' THEN 'paused' END
@@ -167,7 +167,8 @@ BEGIN
       JOIN bugle.step ps ON ps.run = a.run AND ps.no = e.from_no AND ps.idx = 0 AND ps.state = 'succeeded'
       WHERE e.definition = a.definition AND e.to_no = a.step_no) END,
     CASE WHEN b.state = 'running' AND a.idx > 0 THEN (bugle.output_of(a.run, coalesce(a.over_no, 0::smallint)) #> a.over_at) -> (a.idx - 1) END,
-    b.checkpoint
+    b.checkpoint,
+    CASE WHEN b.was = 'ready' THEN (extract(epoch FROM moment - b.was_since) * 1000)::bigint END
   FROM asked a
   JOIN bugle.run r ON r.id = a.run
   JOIN bugle.definition f ON f.id = r.definition

@@ -4,7 +4,7 @@ use crate::number::Number;
 use crate::registry::Registry;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One waiting consumer: registered before the look that serves it. Dropping it hands back at once whatever was claimed for it.
 pub struct Intention<W, I> {
@@ -23,6 +23,12 @@ impl<W, I> Intention<W, I> {
     /// Cancelling the wait loses nothing: what was handed out meanwhile is returned by the next call, or handed back on drop.
     pub async fn next(&self) -> Option<I> {
         poll_fn(|context| self.registry.poll_ready(self.number, self.id, context)).await
+    }
+
+    /// How long it could have been given something, without a fault or an order that may have prevented it, when it last was.
+    #[must_use]
+    pub fn was_open_for(&self) -> Duration {
+        self.registry.was_open_for(self.number, self.id)
     }
 
     /// It wants so much more.

@@ -49,6 +49,10 @@ pub(crate) struct Entry<W, I> {
     pub(crate) asks: bool,
     /// There was a reason to look for it, and not room for all that it wants.
     pub(crate) crowded: bool,
+    /// Since when it could have been given something.
+    pub(crate) open_since: Option<Instant>,
+    /// How long that had been so when it last was.
+    pub(crate) was_open_for: Duration,
     /// Its part of a room, if it shares one.
     pub(crate) share: Option<Share>,
     /// Handed out and not yet taken.
@@ -150,6 +154,13 @@ impl<W, I> Queue<W, I> {
                 || self.timer.is_some_and(|timer| timer.at <= now && announced(timer)))
     }
 
+    /// Something may have kept everybody from what was there: how long they could have been given it counts from now.
+    pub(crate) fn reopen(&mut self, now: Instant) {
+        for entry in &mut self.entries {
+            entry.open_since = entry.open_since.map(|_| now);
+        }
+    }
+
     /// Is there a reason to look now? Takes it.
     pub(crate) fn take_reason(&mut self, now: Instant) -> Option<Flag> {
         if self.looking || !self.has_demand() || self.paused_until.is_some_and(|until| now < until) {
@@ -164,7 +175,7 @@ impl<W, I> Queue<W, I> {
     }
 
     /// What those who want something ask, as far as there is room for it.
-    pub(crate) fn asks(&mut self, number: Number) -> Vec<Ask<W>>
+    pub(crate) fn asks(&mut self, number: Number, now: Instant) -> Vec<Ask<W>>
     where
         W: Clone,
     {
@@ -173,6 +184,7 @@ impl<W, I> Queue<W, I> {
             let most = entry.share.as_mut().map_or(entry.most, |share| share.begin(entry.most));
             entry.crowded = most < entry.most;
             entry.asks = most > 0;
+            entry.open_since = if most > 0 { entry.open_since.or(Some(now)) } else { None };
             if entry.asks {
                 asks.push(Ask { number, most, want: entry.want.clone() });
             }
@@ -192,6 +204,7 @@ impl<W, I> Queue<W, I> {
     /// A look of it failed.
     pub(crate) fn fail(&mut self, now: Instant) {
         self.failed_looks = self.failed_looks.saturating_add(1);
+        self.reopen(now);
         let pause = Duration::from_millis(25) * 2_u32.pow(self.failed_looks.min(8));
         self.paused_until = Some(now + pause.min(PAUSE_MAX));
         self.wake(Why::Retry, now);

@@ -112,6 +112,8 @@ impl<W, I> Registry<W, I> {
             once,
             asks: false,
             crowded: false,
+            open_since: (most > 0).then_some(now),
+            was_open_for: Duration::ZERO,
             share,
             ready: VecDeque::new(),
             waker: None,
@@ -132,6 +134,9 @@ impl<W, I> Registry<W, I> {
         let Some(entry) = queue.entries.iter_mut().find(|e| e.id == id) else { return };
         let wanted_nothing = entry.most == 0;
         entry.most += more;
+        if wanted_nothing && more > 0 {
+            entry.open_since = Some(now);
+        }
         let has_room = entry.share.as_mut().is_some_and(|share| share.free(more));
         let looks = wanted_nothing && more > 0;
         if looks {
@@ -182,6 +187,13 @@ impl<W, I> Registry<W, I> {
         }
         entry.waker = Some(context.waker().clone());
         Poll::Pending
+    }
+
+    /// How long a waiter could have been given something when it last was.
+    pub(crate) fn was_open_for(&self, number: Number, id: u64) -> Duration {
+        let inner = self.inner.lock();
+        let entry = inner.queues.get(&number).and_then(|q| q.entries.iter().find(|e| e.id == id));
+        entry.map_or(Duration::ZERO, |entry| entry.was_open_for)
     }
 
     /// Tells the seats whether a queue's demand began or ended.

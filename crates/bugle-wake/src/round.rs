@@ -68,7 +68,7 @@ impl<W: Clone, I> Registry<W, I> {
             }
             let Some(reason) = queue.take_reason(now) else { continue };
             let before = asks.len();
-            asks.extend(queue.asks(*number));
+            asks.extend(queue.asks(*number, now));
             if asks.len() == before {
                 continue; // it is crowded, and will be woken when there is room
             }
@@ -124,7 +124,7 @@ impl<W: Clone, I> Registry<W, I> {
                 has_room |= inner.brought(number, *id, answer.taken);
                 if let Some(item) = answer.item {
                     found = true;
-                    self.deliver(&mut inner, number, *id, answer.taken, item);
+                    self.deliver(&mut inner, number, *id, answer.taken, item, now);
                 }
             }
             found_any |= found;
@@ -139,12 +139,15 @@ impl<W: Clone, I> Registry<W, I> {
         self.note_look(&mut inner, if found_any { Looked::Found } else { Looked::Empty }, now);
     }
 
-    fn deliver(&self, inner: &mut Inner<W, I>, number: Number, id: u64, taken: u32, item: I) {
+    fn deliver(&self, inner: &mut Inner<W, I>, number: Number, id: u64, taken: u32, item: I, now: Instant) {
         let queue = inner.queues.get_mut(&number).filter(|_| !inner.closed);
         match queue.and_then(|q| q.entries.iter_mut().find(|e| e.id == id)) {
             Some(entry) => {
                 self.counters.hand_outs.one();
                 entry.most = if entry.once { 0 } else { entry.most.saturating_sub(taken) };
+                entry.was_open_for =
+                    entry.open_since.map_or(Duration::ZERO, |since| now.duration_since(since));
+                entry.open_since = entry.open_since.filter(|_| entry.most > 0);
                 entry.ready.push_back(item);
                 if let Some(waker) = entry.waker.take() {
                     waker.wake();

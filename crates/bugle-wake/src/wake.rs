@@ -31,6 +31,8 @@ pub(crate) trait Wake: Send + Sync {
     fn heartbeat(&self, now: Instant);
     /// Something went wrong that concerns every queue.
     fn fault(&self, event: Event, now: Instant);
+    /// Somebody has ordered something: until now it may have kept everybody from what was there.
+    fn reopen(&self, now: Instant);
     /// The rows of all queues that differ from the default.
     fn set_modes(&self, settings: &HashMap<Number, Setting>, now: Instant);
     /// Whatever it sleeps until, and why.
@@ -84,6 +86,7 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
         let mut inner = self.inner.lock();
         for queue in inner.queues.values_mut() {
             if why == Why::Connected {
+                queue.reopen(now);
                 queue.paused_until = None; // the server answers: whoever looked while it did not need not wait for longer
             }
             queue.stir(why, now);
@@ -112,6 +115,10 @@ impl<W: Send, I: Send> Wake for Registry<W, I> {
         }
         drop(inner);
         self.changed.raise();
+    }
+
+    fn reopen(&self, now: Instant) {
+        self.inner.lock().queues.values_mut().for_each(|queue| queue.reopen(now));
     }
 
     fn set_modes(&self, settings: &HashMap<Number, Setting>, now: Instant) {

@@ -324,6 +324,7 @@ impl Listener<'_> {
             }
             Some(Call::Control) => {
                 shared.counters.controls.one();
+                shared.each(|pump, now| pump.reopen(now)); // a queue may have been paused
                 shared.forget_control();
             }
             None => {

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use sqlx::types::Json;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a job carries: which step of which run, which element of a map, and whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
@@ -51,6 +52,15 @@ pub(crate) struct Begun {
     pub(super) parents: Option<Json<Box<RawValue>>>,
     pub(super) element: Option<Json<Box<RawValue>>>,
     pub(super) checkpoint: Option<Json<Box<RawValue>>>,
+    /// How long it had been ready; none of one that was lost, or waited for its next attempt.
+    ready_ms: Option<i64>,
+}
+
+impl Begun {
+    /// How long it had been ready.
+    pub(super) fn was_ready_for(&self) -> Option<Duration> {
+        self.ready_ms.map(|ms| Duration::from_millis(ms.unsigned_abs()))
+    }
 }
 
 impl Flow {

@@ -10,7 +10,7 @@ use crate::jobs::worker::IntoVerdict;
 use crate::jobs::{Carries, ENGINE_QUEUE};
 use crate::name::NamespaceName;
 use crate::{Bugle, Error};
-use bugle_wake::Room;
+use bugle_wake::{Count, Room};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -42,6 +42,7 @@ struct Written {
     active: HashMap<i32, Coordination>,
     started: u64,
     room: Option<Room>,
+    stale: Option<Arc<Count>>,
 }
 
 /// One namespace on this node.
@@ -74,6 +75,12 @@ impl Board {
     #[must_use]
     pub fn common_slots_taken(&self) -> u32 {
         self.written().room.as_ref().map_or(0, Room::taken)
+    }
+
+    /// Steps that were ready for longer than they may while this node could have taken them.
+    #[must_use]
+    pub fn stale(&self) -> u64 {
+        self.written().stale.as_ref().map_or(0, |count| count.get())
     }
 
     fn written(&self) -> std::sync::MutexGuard<'_, Written> {
@@ -138,6 +145,12 @@ impl Coordinators {
         self
     }
 
+    /// When a step that is ready is stale, where the database says nothing else ([`Flow::set`]): see [`StepWorker::stale_after`].
+    pub fn stale_after(mut self, time: Duration) -> Self {
+        self.template = self.template.stale_after(time);
+        self
+    }
+
     /// The name under which leases are held.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.template = self.template.name(name);
@@ -161,7 +174,11 @@ impl Coordinators {
             });
         }
         let room = Room::new(self.slots);
-        self.board.written().room = Some(room.clone());
+        {
+            let mut board = self.board.written();
+            board.room = Some(room.clone());
+            board.stale = Some(self.template.stale());
+        }
         let crew = self.template.crew();
         let mut round = Round { set: &self, crew, room, running: HashMap::new(), tasks: JoinSet::new() };
         round.serve(&stop).await;
@@ -179,6 +196,13 @@ struct Listed {
     queue: Option<i32>,
     slots_least: Option<i32>,
     slots_most: Option<i32>,
+    stale_ms: Option<i64>,
+}
+
+impl Listed {
+    fn stale_after(&self) -> Option<Duration> {
+        self.stale_ms.map(|ms| Duration::from_millis(ms.unsigned_abs()))
+    }
 }
 
 struct Round<'a> {
@@ -263,7 +287,7 @@ impl Round<'_> {
         };
         tracing::info!(namespace = space.name, least, most, "coordinator started");
         let (flow, number) = (bugle.flow(), space.namespace);
-        let crew = self.crew.in_flow(&flow);
+        let crew = self.crew.in_flow(&flow, space.stale_after());
         self.tasks.spawn({
             let stop = stop.clone();
             async move {

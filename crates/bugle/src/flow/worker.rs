@@ -1,17 +1,21 @@
 //! Running steps: a worker of jobs whose jobs carry steps.
 
 use super::Flow;
-use super::begin::{Begin, lost};
+use super::begin::{Begin, Begun, lost};
 use super::step::Step;
 use crate::Error;
 use crate::jobs::worker::IntoVerdict;
 use crate::jobs::{Claimed, Ctx, Verdict, Worker};
+use bugle_wake::Count;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// As the seed has it.
+const STALE_AFTER: Duration = Duration::from_secs(5);
 
 type Run = dyn Fn(Step) -> BoxFuture<'static, Verdict> + Send + Sync;
 type Handlers = Arc<HashMap<String, Arc<Run>>>;
@@ -22,12 +26,42 @@ pub struct StepWorker {
     pub(super) flow: Flow,
     pub(super) worker: Worker,
     handlers: Handlers,
+    stale: Stale,
+}
+
+/// Steps that were ready for long although somebody could have taken them.
+#[derive(Clone)]
+pub(super) struct Stale {
+    pub(super) after: Duration,
+    pub(super) count: Arc<Count>,
+}
+
+impl Stale {
+    /// A step was begun: had it waited longer than it may, while this worker could have been given it?
+    fn note(&self, begun: &Begun, was_open_for: Duration) {
+        if let Some(ready_for) =
+            begun.was_ready_for().filter(|time| *time > self.after && was_open_for > self.after)
+        {
+            self.count.one();
+            tracing::warn!(
+                step = begun.step,
+                definition = begun.definition,
+                ?ready_for,
+                "a step was ready for long, and nobody took it although somebody could: a wake may have been missed"
+            );
+        }
+    }
 }
 
 impl Flow {
     /// A worker for the steps of the queue of this name (`steps`, unless the definition says otherwise), without handlers yet.
     pub fn worker(&self, queue: &str) -> StepWorker {
-        StepWorker { flow: self.clone(), worker: self.bugle.worker_of_steps(queue), handlers: Arc::default() }
+        StepWorker {
+            flow: self.clone(),
+            worker: self.bugle.worker_of_steps(queue),
+            handlers: Arc::default(),
+            stale: Stale { after: STALE_AFTER, count: Arc::default() },
+        }
     }
 }
 
@@ -62,6 +96,19 @@ impl StepWorker {
         self
     }
 
+    /// A step that was ready for longer than this when it is begun, while this worker could have taken it, is an alarm: it is told, and counted
+    /// ([`StepWorker::stale`]). Default 5 s.
+    pub fn stale_after(mut self, time: Duration) -> Self {
+        self.stale.after = time;
+        self
+    }
+
+    /// How many such steps there were.
+    #[must_use]
+    pub fn stale(&self) -> Arc<Count> {
+        self.stale.count.clone()
+    }
+
     /// The name under which leases are held.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.worker = self.worker.name(name);
@@ -87,7 +134,7 @@ impl StepWorker {
     }
 
     pub(super) fn crew(&self) -> Crew {
-        Crew { flow: self.flow.clone(), handlers: self.handlers.clone() }
+        Crew { flow: self.flow.clone(), handlers: self.handlers.clone(), stale: self.stale.clone() }
     }
 }
 
@@ -96,12 +143,15 @@ impl StepWorker {
 pub(super) struct Crew {
     flow: Flow,
     handlers: Handlers,
+    stale: Stale,
 }
 
 impl Crew {
-    /// The same in another namespace.
-    pub(super) fn in_flow(&self, flow: &Flow) -> Self {
-        Self { flow: flow.clone(), handlers: self.handlers.clone() }
+    /// The same in another namespace, where steps are stale after this.
+    pub(super) fn in_flow(&self, flow: &Flow, stale_after: Option<Duration>) -> Self {
+        let after = stale_after.unwrap_or(self.stale.after);
+        let stale = Stale { after, count: self.stale.count.clone() };
+        Self { flow: flow.clone(), handlers: self.handlers.clone(), stale }
     }
 
     /// Runs steps that a worker claims, until `stop` is cancelled.
@@ -136,6 +186,7 @@ impl Crew {
             "lost" => return lost(),
             _ => return Verdict::Done, // the step is none of this job's: the job goes, and nothing else happens
         }
+        self.stale.note(&begun, claimed.was_open_for);
         let timeout = begun.timeout_ms.map(|ms| Duration::from_millis(ms.unsigned_abs()));
         let step = match Step::new(&self.flow, ctx, place, begun) {
             Ok(step) => step,

@@ -53,6 +53,8 @@ pub struct Claimed {
     pub lease_until: DateTime<Utc>,
     /// What ends it.
     pub receipt: Receipt,
+    /// How long the worker could have been given it, if it had been there.
+    pub(crate) was_open_for: Duration,
 }
 
 /// Proof of a claim: what ack, fail and release must show. Worthless once the job was handed out anew.

@@ -14,5 +14,6 @@ mod random;
 mod replay;
 mod settle;
 mod shapes;
+mod stale;
 mod waits;
 mod why;

@@ -205,7 +205,7 @@ impl Plan {
 }
 
 /// A node: a worker and the engine, gone without a word when it is dropped.
-fn node(bugle: Bugle, plans: Arc<HashMap<String, Plan>>) -> JoinSet<()> {
+fn node(bugle: &Bugle, plans: &Arc<HashMap<String, Plan>>) -> JoinSet<()> {
     let flow = bugle.flow();
     let mut worker = flow.worker("steps").concurrency(8).lease(LEASE);
     for n in 0..STEPS_MAX {
@@ -229,13 +229,13 @@ async fn disturb(place: &Place, plans: &Arc<HashMap<String, Plan>>) -> Vec<JoinS
     let mut rng = StdRng::seed_from_u64(1);
     let mut nodes = Vec::new();
     for _ in 0..NODES {
-        nodes.push(node(place.db.bugle().await.unwrap(), plans.clone()));
+        nodes.push(node(&place.db.bugle().await.unwrap(), plans));
     }
     for _ in 0..KILLS {
         tokio::time::sleep(Duration::from_millis(rng.random_range(50..300))).await;
         place.audit_while_it_works().await;
         let which = rng.random_range(0..NODES);
-        nodes[which] = node(place.db.bugle().await.unwrap(), plans.clone());
+        nodes[which] = node(&place.db.bugle().await.unwrap(), plans);
     }
     nodes
 }

@@ -137,7 +137,9 @@ impl Runner {
     fn start(&self, look: Look) {
         self.crew.counters.claims.one();
         let stops = self.leases.open(&look);
-        for (job, stop) in look.jobs.into_iter().zip(stops.each) {
+        let was_open_for = self.slots.was_open_for();
+        for (mut job, stop) in look.jobs.into_iter().zip(stops.each) {
+            job.was_open_for = was_open_for;
             let (crew, lost) = (self.crew.clone(), stops.lost.clone());
             match Lost::of(&job).map(|lost| crew.scope.queue.bugle.company().admit(lost)) {
                 None => self.tasks.spawn(async move { crew.run(job, stop, lost, None).await }),
