@@ -27,6 +27,18 @@ impl fmt::Display for RunId {
     }
 }
 
+impl FromStr for RunId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.parse().ok().filter(|n| *n > 0).map(Self).ok_or_else(|| Error::Invalid {
+            what: "number of a run",
+            fault: format!("is {text:?}"),
+            next: "use the number that start or `bugle flow ls` printed",
+        })
+    }
+}
+
 /// What has become of a run so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
