@@ -15,12 +15,14 @@ pub(super) async fn read(
     run: RunId,
     until: Option<DateTime<Utc>>,
 ) -> Result<Vec<EventRow>, Error> {
-    let mut events = Vec::new();
+    let mut events: Vec<EventRow> = Vec::new();
     loop {
         let page = flow.list_events(run, events.last().map(EventRow::mark), PAGE).await?;
         let read = page.len();
-        events.extend(page.into_iter().filter(|event| until.is_none_or(|until| event.at <= until)));
-        if u32::try_from(read).is_ok_and(|read| read < PAGE) || events.is_empty() {
+        let is_last = u32::try_from(read).is_ok_and(|read| read < PAGE);
+        let before = events.len();
+        events.extend(page.into_iter().take_while(|event| until.is_none_or(|until| event.at <= until)));
+        if is_last || events.len() < before + read {
             return Ok(events);
         }
     }

@@ -19,7 +19,7 @@ Examples:
   bugle flow why 42 --output json | jq -r '.waits[].reason'
 
 Reasons: parents, at_once, elements, backoff, signal, sleep, run_paused, queue_paused, no_worker, unclaimed, running,
-lease_ended. A worker is seen when it holds a lease, or when its node sleeps for the queue; one that only polls and is idle
+put_off, lease_ended. A worker is seen when it holds a lease, or when its node sleeps for the queue; one that only polls and is idle
 is not.")]
 pub(super) struct Args {
     /// The run's number, as start or `bugle flow ls` prints it

@@ -53,6 +53,7 @@ pub(super) fn sentence(wait: &StepWhy, why: &RunWhy) -> String {
                 lease_until.map_or_else(String::new, |at| format!(", lease until {}", coming(at, why.now)));
             format!("has run for {since} on {}, attempt {attempt} of {attempts}{lease}", listed(workers))
         }
+        Reason::PutOff { until } => format!("has put itself off until {}", coming(*until, why.now)),
         Reason::LeaseEnded { workers, queue } => format!(
             "was begun {since} ago by {}, whose lease has ended; whoever looks at queue {queue} next takes it back",
             listed(workers)
