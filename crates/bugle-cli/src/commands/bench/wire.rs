@@ -105,8 +105,8 @@ pub(super) struct Report {
 /// Why a node of workflows has looked, so far.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Looks {
-    /// Reasons other than the heartbeat.
-    pub(super) beyond: u64,
+    /// How often for each reason but the heartbeat.
+    pub(super) beyond: std::collections::BTreeMap<String, u64>,
     pub(super) heartbeats: u64,
     pub(super) fallback_hits: u64,
 }

@@ -58,7 +58,8 @@ pub(super) struct Stages {
 pub(super) struct Idle {
     pub(super) namespaces: usize,
     pub(super) watched: Duration,
-    pub(super) looks_beyond: u64,
+    /// Reasons to look but the heartbeat, and how often.
+    pub(super) looks_beyond: Vec<(String, u64)>,
     pub(super) heartbeats: u64,
     pub(super) statements: Option<usize>,
     /// Of the run after it, from its start to its end.
@@ -211,6 +212,12 @@ pub(super) async fn idle(plan: Plan, place: &Place, meter: Option<&Meter>) -> Re
     dropped.map(|()| idle)
 }
 
+/// What has been counted since.
+fn new_ones(before: &Looks, after: std::collections::BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let since = |why: &str, n: u64| n - before.beyond.get(why).copied().unwrap_or(0);
+    after.into_iter().map(|(why, n)| (why.clone(), since(&why, n))).filter(|(_, n)| *n > 0).collect()
+}
+
 async fn idle_on(plan: Plan, ground: &Ground, meter: Option<&Meter>) -> Result<Idle, Failure> {
     let bugle = ground.bugle(4).await?;
     let mut last = bugle.clone();
@@ -234,7 +241,7 @@ async fn idle_on(plan: Plan, ground: &Ground, meter: Option<&Meter>) -> Result<I
     Ok(Idle {
         namespaces: plan.namespaces,
         watched: plan.idle,
-        looks_beyond: looked.beyond - looks.beyond,
+        looks_beyond: new_ones(&looks, looked.beyond),
         heartbeats: looked.heartbeats - looks.heartbeats,
         statements: before.zip(after).map(|(before, after)| usize::try_from(after - before).unwrap_or(0)),
         run,

@@ -44,6 +44,8 @@ struct OfIdle {
     namespaces: usize,
     seconds: f64,
     looks_beyond_the_heartbeat: u64,
+    /// Of these, by reason.
+    reasons: Vec<(String, u64)>,
     heartbeats: u64,
     statements: Option<usize>,
     run_ms: f64,
@@ -66,7 +68,8 @@ impl Answer {
             idle: idle.map(|idle| OfIdle {
                 namespaces: idle.namespaces,
                 seconds: idle.watched.as_secs_f64(),
-                looks_beyond_the_heartbeat: idle.looks_beyond,
+                looks_beyond_the_heartbeat: idle.looks_beyond.iter().map(|(_, n)| n).sum(),
+                reasons: idle.looks_beyond,
                 heartbeats: idle.heartbeats,
                 statements: idle.statements,
                 run_ms: idle.run.as_secs_f64() * 1e3,

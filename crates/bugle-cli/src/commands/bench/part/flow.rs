@@ -53,9 +53,9 @@ pub(super) async fn run(
 fn looks(node: Option<&Node>) -> Looks {
     let Some(node) = node else { return Looks::default() };
     let counters = node.counters();
-    let beyond = Why::ALL.into_iter().filter(|why| *why != Why::Heartbeat).map(|why| counters.looks_by(why));
+    let beyond = Why::ALL.into_iter().filter(|why| *why != Why::Heartbeat);
     Looks {
-        beyond: beyond.sum(),
+        beyond: beyond.map(|why| (why.as_str().to_owned(), counters.looks_by(why))).collect(),
         heartbeats: counters.heartbeats.get(),
         fallback_hits: counters.fallback_hits.get(),
     }
