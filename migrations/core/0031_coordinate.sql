@@ -3,7 +3,7 @@
 -- What is NULL is inherited: from the row of all namespaces (number 0), and where that says nothing from the options of each node.
 CREATE TABLE bugle.flow_setting (
   namespace int PRIMARY KEY,
-  slots_least int CHECK (slots_least BETWEEN 0 AND 1000),              -- of a node, for this namespace alone
+  slots_least int CHECK (slots_least BETWEEN 1 AND 1000),              -- of a node, for this namespace alone
   slots_most int CHECK (slots_most BETWEEN 1 AND 1000),
   stale_after interval CHECK (stale_after BETWEEN interval '100 milliseconds' AND interval '1 day'),   -- ready for longer and unclaimed is an alarm
   mode text CHECK (mode IN ('hybrid', 'event_driven_only', 'polling_only', 'shadow')),
@@ -61,7 +61,7 @@ BEGIN
   PERFORM bugle.ring_control();
 EXCEPTION WHEN check_violation THEN
   RAISE EXCEPTION 'settings are %', left(p_settings::text, 200)
-    USING ERRCODE = 'invalid_parameter_value', HINT = 'slots_least is 0 to 1000, slots_most 1 to 1000, stale_after_ms 100 to 86400000.';
+    USING ERRCODE = 'invalid_parameter_value', HINT = 'slots_least and slots_most are 1 to 1000, stale_after_ms 100 to 86400000.';
 END $$;
 
 -- Sets how the waiters of all queues of a namespace's workflows are woken. p_mode NULL: inherit it again. p_namespace NULL: of all

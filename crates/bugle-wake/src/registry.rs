@@ -253,9 +253,13 @@ impl<W, I> Inner<W, I> {
         entry.and_then(|entry| entry.share.as_mut()).is_some_and(|share| share.end(taken))
     }
 
-    /// There is room again: those that there was none for look now.
+    /// There is room again: those that there was none for look now. One whose look is under way will look again anyway if it gets all
+    /// that it asked for.
     pub(crate) fn wake_crowded(&mut self, now: Instant) {
-        for queue in self.queues.values_mut().filter(|queue| queue.entries.iter().any(|entry| entry.crowded))
+        for queue in self
+            .queues
+            .values_mut()
+            .filter(|queue| !queue.looking && queue.entries.iter().any(|entry| entry.crowded))
         {
             queue.wake(Why::Intention, now);
         }

@@ -166,11 +166,12 @@ impl Coordinators {
     /// Serves every namespace that has workflows, and those that come, until `stop` is cancelled; then drains them all.
     pub async fn run(self, stop: CancellationToken) -> Result<(), Error> {
         self.template.check()?;
-        if self.most == 0 || self.least > self.most {
+        // One that has none for itself would have to wait for the others even to see that there is nothing to do.
+        if self.least == 0 || self.least > self.most {
             return Err(Error::Invalid {
                 what: "slots of a namespace",
                 fault: format!("are {} to {}", self.least, self.most),
-                next: "use at least 1 at most, and no more for itself than at most",
+                next: "use at least 1 for itself, and no more than at most",
             });
         }
         let room = Room::new(self.slots);

@@ -205,7 +205,7 @@ async fn settings_are_inherited_and_take_effect_while_coordinators_run() {
     }
     let wrong = Settings { slots_most: Some(Some(0)), ..Settings::default() };
     let refused = one.flow().set(&wrong, For::Namespace).await.unwrap_err().to_string();
-    assert!(refused.contains("slots_most") && refused.contains("1 to 1000"), "{refused}");
+    assert!(refused.contains("slots_most") && refused.contains("are 1 to 1000"), "{refused}");
     running.stop().await;
 }
 

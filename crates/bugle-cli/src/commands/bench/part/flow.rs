@@ -27,7 +27,7 @@ pub(super) async fn run(
     let stop = CancellationToken::new();
     let mut running = JoinSet::new();
     for set in sets {
-        let mut coordinators = bugle.flow().coordinators(set).slots(slots).each(0, slots).drain(DRAIN);
+        let mut coordinators = bugle.flow().coordinators(set).slots(slots - 1).each(1, slots).drain(DRAIN);
         for name in HANDLERS {
             coordinators = coordinators.handle(name, |_| async { Verdict::Done });
         }
