@@ -98,11 +98,14 @@ fn statements() -> Vec<(&'static str, u64, Vec<&'static str>)> {
         ),
         ("dead_steps", PAGES_MAX, vec![RUN, "100"]),
         ("list_attempts", PAGES_MAX, vec![RUN, "100"]),
+        ("has_flow", PAGES_MAX, vec!["'default'"]),
+        ("step_fate", PAGES_MAX, vec![RUN, "1::smallint", "0", "1", "7"]),
+        ("renew_step", PAGES_MAX, vec!["1", "2::smallint", "7", "8", "9", RUN, "1::smallint", "0", "1"]),
     ]
 }
 
 /// Those that change something, and that have tests of their own.
-const NOT_FOR_LOOKING: [&str; 13] = [
+const NOT_FOR_LOOKING: [&str; 14] = [
     "begin_steps",
     "cancel_run",
     "define",
@@ -114,6 +117,7 @@ const NOT_FOR_LOOKING: [&str; 13] = [
     "run_engine",
     "save_checkpoint",
     "send_signal",
+    "settle_step",
     "skip_step",
     "start_run",
 ];
