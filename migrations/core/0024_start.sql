@@ -29,7 +29,7 @@ BEGIN
   ORDER BY f.version DESC LIMIT 1;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'definition "%"% does not exist in namespace "%"', left(a_definition, 80), coalesce(' version ' || a_version, ''), left(a_namespace, 80)
-      USING ERRCODE = 'BGL11', HINT = 'Define it with bugle flow define FILE, or list what there is with bugle flow definitions.';
+      USING ERRCODE = 'BGL11', HINT = 'Define it with bugle flow define FILE, or list what there is with bugle flow defs.';
   END IF;
   PERFORM bugle.check_start(d, a_input, a_key, a_window, a_priority, a_tags);
   IF d.identity = 'strict' AND its_key IS NULL THEN

@@ -1,8 +1,8 @@
 //! What may be typed.
 
 use crate::commands::{
-    ack, bench, completions, config, dead, demo, dlq, doctor, durable, enqueue, group, job, key, migrate,
-    namespace, pop, push, queue, serve, tail, wake, work,
+    ack, bench, completions, config, dead, demo, dlq, doctor, durable, enqueue, flow, group, job, key,
+    migrate, namespace, pop, push, queue, serve, tail, wake, work,
 };
 use crate::output::Output;
 use bugle::name::{NamespaceName, SchemaName};
@@ -21,6 +21,8 @@ Examples:
   bugle durable ls                                      orchestrations of the duroxide provider
   bugle push orders '{\"order\": 42}'                      write a message, print its id
   bugle pop orders --group mailer --wait 30s            lease it to a group, waiting for it
+  bugle flow start order --input @order.json            start a run of a workflow
+  bugle flow show 42                                    how far is it?
   bugle doctor                                          is the database fit for it?
 
 Where the data is:
@@ -30,7 +32,7 @@ Where the data is:
 
 Exit codes:
   0 done   1 the request is wrong   2 the database or machine could not do it   3 not allowed   4 nothing to do
-  of a job that was waited for: 5 it is dead   6 it was cancelled   7 it has not ended in time";
+  of a job or run that was waited for: 5 it is dead, or failed   6 it was cancelled   7 it has not ended in time";
 
 /// Work dispatch on the PostgreSQL you already run.
 #[derive(Debug, Parser)]
@@ -127,6 +129,8 @@ pub(crate) enum Command {
     Dead(dead::Command),
     /// Look at orchestrations, cancel them, send them events, delete those that have ended
     Durable(durable::Args),
+    /// Define workflows, start runs, look at them, ask why they wait, and what a person does to them
+    Flow(flow::Args),
     /// See who sleeps, who is rung for, and what becomes due next
     #[command(subcommand)]
     Wake(wake::Command),

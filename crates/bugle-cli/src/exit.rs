@@ -13,11 +13,11 @@ pub(crate) enum Exit {
     Auth,
     /// There was nothing to do it to.
     Nothing,
-    /// A job that was waited for is dead.
+    /// A job that was waited for is dead, or a run failed.
     Dead,
-    /// A job that was waited for was cancelled.
+    /// A job or run that was waited for was cancelled.
     Cancelled,
-    /// A job that was waited for has not ended in time.
+    /// A job or run that was waited for has not ended in time.
     TimedOut,
     /// The reader of the answer went away, as a shell reports death by SIGPIPE.
     ClosedPipe,

@@ -104,9 +104,11 @@ impl std::fmt::Display for Failure {
 /// Whose fault a SQLSTATE is.
 fn of_code(code: &str) -> Exit {
     match code.get(..2).unwrap_or_default() {
-        "28" => Exit::Auth,                      // not let in
-        _ if code == "42501" => Exit::Auth,      // not let do it
-        _ if code == "BGL04" => Exit::User,      // the wrong verb for what the queue holds
+        "28" => Exit::Auth,                                       // not let in
+        _ if code == "42501" => Exit::Auth,                       // not let do it
+        _ if code == "BGL04" => Exit::User,                       // the wrong verb for what the queue holds
+        _ if code == "BGL10" || code == "BGL13" => Exit::User, // a version that is another; a step that is not in a state for it
+        _ if code == "BGL11" || code == "BGL12" => Exit::Nothing, // no such definition; no such run or step
         "22" | "23" | "54" | "3D" => Exit::User, // values, constraints, limits, no such database
         _ => Exit::Server,
     }

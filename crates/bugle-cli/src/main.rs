@@ -12,6 +12,7 @@ mod output;
 mod payloads;
 mod place;
 mod retry;
+mod shell;
 mod view;
 
 use args::{Cli, Format};

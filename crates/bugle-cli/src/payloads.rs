@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use bugle::Error;
+use bugle::jobs::enqueue::check_payload;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::value::RawValue;
 use std::fs::File;
@@ -39,6 +40,18 @@ impl Input {
         })?;
         Ok(Self::Lines(Lines::new(Box::new(BufReader::new(file)), Some(bytes), check)))
     }
+}
+
+/// One JSON value: as it was typed, of a file (`@FILE`), or from standard input (`-`). What it is for is part of every complaint.
+pub(crate) fn value(what: &str, typed: &str) -> Result<Box<RawValue>, Failure> {
+    let text = match typed.strip_prefix('@') {
+        Some(file) => std::fs::read_to_string(file).map_err(|error| {
+            Failure::user(format!("{what} cannot be read from {file}: {error}; name a file of JSON in UTF-8"))
+        })?,
+        None if typed == "-" => read_all()?,
+        None => typed.to_owned(),
+    };
+    parse(what, &text, check_payload)
 }
 
 /// A file of payloads, read line by line.

@@ -10,6 +10,7 @@ pub(crate) mod dlq;
 pub(crate) mod doctor;
 pub(crate) mod durable;
 pub(crate) mod enqueue;
+pub(crate) mod flow;
 pub(crate) mod group;
 pub(crate) mod job;
 pub(crate) mod key;
@@ -95,6 +96,7 @@ pub(crate) async fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
             };
             on_place(&global, async |place| durable::run(&args, payload, &global, place, output).await).await
         }
+        Command::Flow(args) => flow::run(args, &global, output).await,
         Command::Wake(wake::Command::Status) => {
             on_place(&global, async |place| wake::status(&global, place, output).await).await
         }

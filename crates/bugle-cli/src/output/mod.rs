@@ -1,8 +1,10 @@
 //! Writing the answer: the only place that writes to standard output.
 
+mod colour;
 mod table;
 mod time;
 
+pub(crate) use colour::Colour;
 pub(crate) use table::{Align, Table, clean};
 
 use crate::args::Format;
@@ -67,6 +69,11 @@ impl Output {
     /// The rows as a table, or `value` as JSON.
     pub(crate) fn rows(self, value: &impl Serialize, table: impl FnOnce() -> Table) -> io::Result<()> {
         if self.is_json() { self.json(value) } else { self.text(&table().render()) }
+    }
+
+    /// A text in a colour, on a terminal whose user has nothing against that.
+    pub(crate) fn paint(self, text: &str, colour: Colour) -> String {
+        if self.terminal && colour::is_wanted() { colour.paint(text) } else { text.to_owned() }
     }
 
     /// A moment: how long ago on a terminal, in full elsewhere.

@@ -55,6 +55,7 @@ async fn a_healthy_database_has_no_fault() {
         "rights",
         "orphans",
         "counters",
+        "workflows",
     ] {
         assert!(checks.contains(&check), "{check} is missing in {checks:?}");
     }

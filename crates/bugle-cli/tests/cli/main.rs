@@ -10,6 +10,7 @@ mod embedded;
 mod enqueue;
 mod errors;
 mod events;
+mod flow;
 mod hostile;
 mod idle_connections;
 mod input;

@@ -27,6 +27,18 @@ impl fmt::Display for RunId {
     }
 }
 
+impl FromStr for RunId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        text.parse().ok().filter(|n| *n > 0).map(Self).ok_or_else(|| Error::Invalid {
+            what: "number of a run",
+            fault: format!("is {text:?}"),
+            next: "use the number that start or `bugle flow ls` printed",
+        })
+    }
+}
+
 /// What has become of a run so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -301,13 +313,20 @@ impl RunHandle {
     /// Waits until the run has ended, also when it ended long ago; however many wait, nothing is asked of the database while nothing ends.
     pub async fn wait(&self) -> Result<Run, Error> {
         let engine = self.flow.bugle.engine_queue().await?;
-        // The intention before the look: an end that comes in between is found by it.
-        let intention = self.flow.bugle.ends().once(Number(engine.number()).ends(), JobId(self.id.0), 1)?;
-        if intention.next().await.is_none() {
-            return Err(Error::NoConnection(sqlx::Error::PoolClosed)); // the engine was stopped
+        loop {
+            // The intention before the look: an end that comes in between is found by it.
+            let intention =
+                self.flow.bugle.ends().once(Number(engine.number()).ends(), JobId(self.id.0), 1)?;
+            if intention.next().await.is_none() {
+                return Err(Error::NoConnection(sqlx::Error::PoolClosed)); // the engine was stopped
+            }
+            let run = self.flow.show(self.id).await?;
+            let run = run.ok_or_else(|| Error::Bug(format!("run {} has ended and is not there", self.id)))?;
+            // Somebody may have made it go on meanwhile: then it has not ended.
+            if run.state.has_ended() {
+                return Ok(run);
+            }
         }
-        let run = self.flow.show(self.id).await?;
-        run.ok_or_else(|| Error::Bug(format!("run {} has ended and is not there", self.id)))
     }
 
     /// Like [`RunHandle::wait`], but no longer than that; `None` when the run has not ended by then.

@@ -112,6 +112,19 @@ async fn it_runs_or_its_worker_let_the_lease_end_or_others_go_before_it() {
 }
 
 #[tokio::test]
+async fn its_handler_has_put_it_off() {
+    let place = Place::with(&["a"], json!({})).await;
+    let run = place.start().await.id();
+    let crew = place.crew(&Script::default().on("a", [Verdict::snooze(Duration::from_hours(1))]));
+    until("it is put off", async || {
+        let said = why(&place, run).await;
+        matches!(of(&said, "a").reason, Reason::PutOff { until } if until > said.now + Duration::from_mins(59))
+    })
+    .await;
+    crew.stop().await;
+}
+
+#[tokio::test]
 async fn many_elements_are_one_line() {
     let place = Place::new().await;
     place

@@ -12,6 +12,7 @@ mod rights;
 mod schema;
 mod server;
 mod tables;
+mod workflows;
 
 use crate::args::Global;
 use crate::exit::Exit;
@@ -38,7 +39,7 @@ Examples:
   bugle doctor --output json | jq '.[] | select(.level != \"ok\")'"
 )]
 pub(crate) struct Args {
-    /// Also read every open job: handed out but held by nobody? counted rightly? (slow on a big queue)
+    /// Also read every open job and every run: handed out but held by nobody? counted rightly? (slow where there are many)
     #[arg(long)]
     deep: bool,
     /// Warn of a transaction that has been open for longer
@@ -106,6 +107,7 @@ async fn examine(patient: &Patient<'_>) -> Vec<Finding> {
         note("rights", rights::check(patient).await.map_err(Failure::from));
         if patient.args.deep {
             note("deep", deep::check(patient).await.map_err(Failure::from));
+            note("workflows", workflows::check(patient).await.map_err(Failure::from));
         }
     }
     findings

@@ -25,6 +25,8 @@ pub struct StepDetail {
     /// The step.
     #[serde(flatten)]
     pub row: StepRow,
+    /// No step comes after it: its output is one of the run's.
+    pub is_last: bool,
     /// Of a map that has begun: how many of its elements are in which state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub element_counts: Vec<ElementCount>,
@@ -40,6 +42,16 @@ pub struct ElementCount {
     pub state: String,
     /// How many.
     pub elements: i64,
+}
+
+/// What the definition says of a step.
+#[derive(sqlx::FromRow)]
+pub(super) struct Defined {
+    pub(super) no: i16,
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) attempts: i16,
+    pub(super) parents: Vec<i16>,
 }
 
 impl StepDetail {
@@ -71,17 +83,30 @@ impl Flow {
             .fetch_all(&mut *tx)
             .await
             .map_err(Error::executing)?;
-        Ok(Some(RunDetail { run: found, steps: gather(rows, counts) }))
+        let defined: Vec<Defined> = sqlx::query_as(self.statements().defined_steps())
+            .bind(run)
+            .fetch_all(&mut *tx)
+            .await
+            .map_err(Error::executing)?;
+        Ok(Some(RunDetail { run: found, steps: gather(rows, counts, &defined) }))
     }
 }
 
 /// Puts the elements of maps to their steps.
-pub(super) fn gather(rows: Vec<StepRow>, counts: Vec<(i16, String, i64)>) -> Vec<StepDetail> {
+pub(super) fn gather(
+    rows: Vec<StepRow>,
+    counts: Vec<(i16, String, i64)>,
+    defined: &[Defined],
+) -> Vec<StepDetail> {
+    let is_last = |no: i16| !defined.iter().any(|step| step.parents.contains(&no));
     let mut steps: Vec<StepDetail> = Vec::new();
     for row in rows {
         match steps.last_mut() {
             Some(step) if row.idx > 0 && step.row.no == row.no => step.elements.push(row),
-            _ => steps.push(StepDetail { row, element_counts: Vec::new(), elements: Vec::new() }),
+            _ => {
+                let is_last = is_last(row.no);
+                steps.push(StepDetail { row, is_last, element_counts: Vec::new(), elements: Vec::new() });
+            }
         }
     }
     for (no, state, elements) in counts {

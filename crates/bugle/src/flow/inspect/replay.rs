@@ -1,6 +1,6 @@
 //! A run as it was at an earlier time, worked out from its log.
 
-use super::detail::{self, ELEMENTS_SHOWN_MAX, RunDetail};
+use super::detail::{self, Defined, ELEMENTS_SHOWN_MAX, RunDetail};
 use super::events::EventRow;
 use crate::Error;
 use crate::flow::{Flow, Run, RunId, RunState, StepRow};
@@ -58,16 +58,6 @@ fn replay(run: Run, defined: &[Defined], events: &[EventRow], outputs: &Outputs)
         if event.no == 0 { replay.move_run(event) } else { replay.move_step(event, outputs) }
     }
     replay.end()
-}
-
-/// What the definition says of a step.
-#[derive(sqlx::FromRow)]
-struct Defined {
-    no: i16,
-    name: String,
-    kind: String,
-    attempts: i16,
-    parents: Vec<i16>,
 }
 
 struct Replay<'a> {
@@ -151,7 +141,7 @@ impl Replay<'_> {
             row.items_left = items_left.get(&row.no).copied().unwrap_or_default();
         }
         let counts = counts.into_iter().map(|((no, state), n)| (no, COUNTED[state].to_owned(), n));
-        RunDetail { run: self.run, steps: detail::gather(shown(rows), counts.collect()) }
+        RunDetail { run: self.run, steps: detail::gather(shown(rows), counts.collect(), self.defined) }
     }
 }
 

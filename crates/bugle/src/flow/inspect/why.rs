@@ -125,6 +125,11 @@ pub enum Reason {
         /// How many it has.
         attempts: i16,
     },
+    /// Time to pass: its handler has put it off, the attempt not counted.
+    PutOff {
+        /// Until when.
+        until: DateTime<Utc>,
+    },
     /// That somebody claims it again: whoever had it let the lease end.
     LeaseEnded {
         /// Who had it.
@@ -166,6 +171,7 @@ struct Standing {
     workers: Option<Vec<String>>,
     is_held: Option<bool>,
     lease_until: Option<DateTime<Utc>>,
+    put_off_until: Option<DateTime<Utc>>,
     items_left: i32,
     items_failed: i32,
     now: DateTime<Utc>,
@@ -231,6 +237,9 @@ fn reason(row: &Standing, run_paused: bool, queues: &HashMap<String, QueueDetail
             attempt: row.attempt,
             attempts: row.attempts,
         },
+        ("running", ..) if row.put_off_until.is_some_and(|until| until > row.now) => {
+            Reason::PutOff { until: row.put_off_until.unwrap_or(row.now) }
+        }
         ("running", ..) => Reason::LeaseEnded { workers: workers(), queue: row.queue.clone() },
         ("waiting", Some("paused"), _) => Reason::RunPaused,
         ("waiting", Some("map"), _) => Reason::Elements { left: row.items_left, failed: row.items_failed },
