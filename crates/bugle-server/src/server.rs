@@ -161,7 +161,7 @@ impl Server {
         stopping.abort();
         following.abort();
         if stops.is_cancelled() {
-            let _ = engine.await; // it ends what it has begun
+            let _ = tokio::time::timeout(STOP_WITHIN, engine).await; // it ends what it has begun
         } else {
             engine.abort();
         }

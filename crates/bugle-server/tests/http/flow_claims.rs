@@ -1,7 +1,9 @@
 //! Workers that speak HTTP alone.
-use crate::fixture::Site;
+use crate::fixture::{LOOPBACK, Site, node};
 use crate::flow::{CLAIM, CLAIM_AND_WAIT, RUNS, answered, later, one_step};
+use bugle_server::{Options, Server};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 const ONE: &str = "name: d\nsteps: [ { name: a, retry: { attempts: 3, backoff: [1h, 1h] } } ]";
 
@@ -267,4 +269,24 @@ async fn what_a_worker_sends_wrongly_is_refused_and_nothing_happens() {
         site.execute("DELETE FROM bugle.message_key").await;
     }
     assert_eq!(site.states(run).await, "a=running");
+}
+
+/// A server keeps nothing of those whom it has answered, and a start on one wakes who waits at another.
+#[tokio::test]
+async fn a_worker_may_speak_to_any_server_of_the_installation() {
+    let site = Site::with_flow(ONE).await;
+    let other = node(&site.db, bugle::wake_engine::Options::default()).await;
+    let server = Server::bind(other.clone(), Options::new(LOOPBACK.parse().unwrap())).await.unwrap();
+    let (url, end) = (format!("http://{}", server.address()), CancellationToken::new());
+    let running = tokio::spawn(server.run(end.clone()));
+    let request = site.http.post(format!("{url}{CLAIM_AND_WAIT}")).json(&json!({"worker": "w"}));
+    let waiter = tokio::spawn(async move { crate::fixture::Answer::of(request.send().await.unwrap()).await });
+    let run = site.start().await;
+    let step = one_step(&answered(waiter).await);
+    assert_eq!(step["run"], run);
+    assert_eq!(site.tell("renew", &step, json!({})).await.status.as_u16(), 200);
+    assert_eq!(site.tell("complete", &step, json!({})).await.json["state"], "succeeded");
+    end.cancel();
+    running.await.unwrap().unwrap();
+    other.close().await;
 }

@@ -1,6 +1,6 @@
 //! Keys that are for some names alone.
 use crate::fixture::Site;
-use crate::flow::RUNS;
+use crate::flow::{CLAIM_AND_WAIT, RUNS, answered, later};
 use bugle::access::Right;
 use serde_json::json;
 
@@ -61,4 +61,20 @@ async fn whoever_may_start_and_not_look_sees_no_outputs() {
     let ended = site.post(&format!("{RUNS}?wait=true&timeoutMillis=60000"), json!({"definition": "d"})).await;
     assert_eq!((ended.status.as_u16(), &ended.json["run"]["state"]), (200, &json!("succeeded")), "{ended:?}");
     assert!(ended.json.get("steps").is_none(), "{ended:?}");
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_step_with_a_key_that_is_revoked_is_told_and_gets_none() {
+    let mut site = Site::with_flow("name: d\nsteps: [ { name: a } ]").await;
+    site.show_key("other", "", Right::ALL).await;
+    let http = site.http.clone();
+    site.show_key("worker", "", [Right::Pop]).await;
+    let waiter = later(&site, CLAIM_AND_WAIT, &json!({}));
+    site.waiting_beside_the_engine(1).await;
+    site.bugle.access().revoke("worker").await.unwrap();
+    assert!(answered(waiter).await.error(401).contains("revoked"));
+    site.waiting_beside_the_engine(0).await;
+    site.http = http;
+    site.start().await;
+    assert_eq!(site.step("w").await["attempt"], 1);
 }

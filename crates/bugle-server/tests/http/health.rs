@@ -106,9 +106,12 @@ async fn prometheus_reads_what_was_counted() {
 #[test]
 fn no_two_descriptions_have_one_name() {
     let mut names = std::collections::BTreeMap::new();
-    let routes = concat!(env!("CARGO_MANIFEST_DIR"), "/src/routes");
-    for file in std::fs::read_dir(routes).unwrap() {
-        let path = file.unwrap().path();
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = ["", "routes", "routes/flow"].into_iter().flat_map(|folder| {
+        let files = std::fs::read_dir(source.join(folder)).unwrap().map(|file| file.unwrap().path());
+        files.filter(|path| path.is_file()).collect::<Vec<_>>()
+    });
+    for path in files {
         let text = std::fs::read_to_string(&path).unwrap();
         let mut is_described = false;
         for line in text.lines() {

@@ -7,6 +7,7 @@ mod fixture;
 mod flow;
 mod flow_claims;
 mod flow_definitions;
+mod flow_docs;
 mod flow_inspect;
 mod flow_rights;
 mod flow_runs;

@@ -176,6 +176,14 @@ async fn what_is_given_back_is_ready_for_anybody_and_not_counted() {
     let step = one(&queue, "w1").await;
     assert_eq!(queue.settle(&step.receipt, Verdict::Release).await.unwrap().state, "ready");
     assert_eq!(place.states(run.id()).await, "a=ready");
+    let now = place.one("SELECT clock_timestamp()").await;
+    let logged = place.bugle.flow().run_at(run.id(), now).await.unwrap().unwrap();
+    let (logged, there) = (&logged.steps[0].row, &place.bugle.flow().steps(run.id()).await.unwrap()[0]);
+    assert_eq!(
+        (&logged.state, logged.attempt, &logged.worker),
+        (&there.state, 0, &there.worker),
+        "as the log says"
+    );
     let given_back = fault(&queue.settle(&step.receipt, Verdict::Done).await.unwrap_err());
     assert!(given_back.contains("given back"), "{given_back}");
     let step = one(&queue, "w2").await;

@@ -48,7 +48,7 @@ struct WhyView {
     /// `pending`, `ready`, `running` or `waiting`.
     state: String,
     since: String,
-    /// `parents`, `at_once`, `elements`, `backoff`, `signal`, `sleep`, `run_paused`, `queue_paused`, `no_worker`, `unclaimed`, `running` or
+    /// `parents`, `at_once`, `elements`, `backoff`, `signal`, `sleep`, `run_paused`, `queue_paused`, `no_worker`, `unclaimed`, `running`, `put_off` or
     /// `lease_ended`; there may be others later.
     reason: String,
     /// What there is to say about it, such as `missing`, `until`, `key`, `queue` or `workers`.

@@ -9,7 +9,7 @@ use super::limits::{
 use super::node::shorten;
 use super::step::{Event, Over, Step, StepKind};
 use crate::Priority;
-use crate::jobs::{Backoff, TABLE_MAX};
+use crate::jobs::{Backoff, ENGINE_QUEUE, TABLE_MAX};
 use crate::limits::{ATTEMPTS_MAX, DURATION_MAX, KEY_BYTES_MAX};
 use crate::span;
 use std::time::Duration;
@@ -208,6 +208,10 @@ impl Check<'_, '_> {
     fn queue(&mut self) -> String {
         let Some(At { value, mark }) = &self.draft.queue else { return QUEUE_DEFAULT.to_owned() };
         self.text("queue", value, *mark);
+        if value == ENGINE_QUEUE {
+            let fault = format!("queue is {value:?}, where Bugle does its own part of workflows");
+            self.fault(*mark, fault, "use another name");
+        }
         value.clone()
     }
 

@@ -145,6 +145,7 @@ fn what_a_step_may_not_be() {
             "the event on retry to \"q\" is there twice",
         ),
         (&["{ name: a, queue: \"\" }"], "queue is empty"),
+        (&["{ name: a, queue: flow engine }"], "where Bugle does its own part of workflows"),
         (&["{ name: a, after: [[b]] }"], "after is a list of 1; write a text"),
         (&["{ name: a, name: b }"], "the field \"name\" is given twice"),
         (&["[a]"], "a step is a list of 1; write the fields name, handler"),
