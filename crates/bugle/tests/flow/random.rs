@@ -16,7 +16,11 @@ const PLANS: u64 = 150;
 const STEPS_MAX: usize = 12;
 const ELEMENTS: usize = 3;
 const NODES: usize = 2;
-const KILLS: usize = 12;
+/// So many kills, and more until one has hit a step that ran.
+const KILLS_LEAST: usize = 12;
+const KILLS_MAX: usize = 100;
+/// Steps that were lost with a node and begun again.
+const LOST: &str = "SELECT count(*) FROM bugle.flow_event WHERE cause = 'claim' AND from_state = 'running'";
 /// The jobs of a node that died are back after this.
 const LEASE: Duration = Duration::from_secs(1);
 
@@ -213,7 +217,7 @@ fn node(bugle: &Bugle, plans: &Arc<HashMap<String, Plan>>) -> JoinSet<()> {
         worker = worker.handle(&format!("s{n}"), move |step: Step| {
             let plans = plans.clone();
             async move {
-                tokio::time::sleep(Duration::from_millis(rand::random_range(0..20))).await; // work
+                tokio::time::sleep(Duration::from_millis(rand::random_range(0..100))).await; // work
                 plans[&step.definition].play(&step)
             }
         });
@@ -231,7 +235,10 @@ async fn disturb(place: &Place, plans: &Arc<HashMap<String, Plan>>) -> Vec<JoinS
     for _ in 0..NODES {
         nodes.push(node(&place.db.bugle().await.unwrap(), plans));
     }
-    for _ in 0..KILLS {
+    for kill in 0..KILLS_MAX {
+        if kill >= KILLS_LEAST && place.one::<i64>(LOST).await > 0 {
+            break;
+        }
         tokio::time::sleep(Duration::from_millis(rng.random_range(50..300))).await;
         place.audit_while_it_works().await;
         let which = rng.random_range(0..NODES);
@@ -262,10 +269,7 @@ async fn random_workflows_end_as_the_model_says_on_nodes_that_die() {
         .one("SELECT max(n) FROM (SELECT count(*) AS n FROM bugle.flow_event WHERE no = 0 AND to_state IN ('succeeded', 'failed', 'cancelled') GROUP BY run) s")
         .await;
     assert_eq!(ends, 1, "every run has ended once");
-    let lost: i64 = place
-        .one("SELECT count(*) FROM bugle.flow_event WHERE cause = 'claim' AND from_state = 'running'")
-        .await;
-    assert!(lost > 0, "no step was lost with a node: nothing was tried");
+    assert!(place.one::<i64>(LOST).await > 0, "no step was lost with a node: nothing was tried");
     let left: i64 = place
         .one("SELECT count(*) FROM bugle.job j JOIN bugle.queue q ON q.id = j.queue WHERE q.name = 'steps'")
         .await;

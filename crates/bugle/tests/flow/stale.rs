@@ -36,8 +36,8 @@ async fn ends_well(run: &RunHandle) {
 
 #[tokio::test]
 async fn a_step_that_no_ring_announced_and_the_heartbeat_found_is_stale() {
-    let place = place(Duration::from_secs(1)).await;
-    let worker = worker(&place, &Arc::new(Semaphore::new(100)), Duration::from_millis(200));
+    let place = place(3 * LONG).await;
+    let worker = worker(&place, &Arc::new(Semaphore::new(100)), LONG);
     let (stale, stop) = (worker.stale(), CancellationToken::new());
     let running = tokio::spawn(worker.run(stop.clone()));
     ends_well(&place.start().await).await;
