@@ -48,11 +48,16 @@ impl Bugle {
 
     /// The queue of what Bugle itself does in the workflows of this namespace.
     pub(crate) async fn engine_queue(&self) -> Result<Queue, Error> {
+        let name = QueueName::parse(ENGINE_QUEUE)?;
+        if let Some(number) = self.number_of(&name) {
+            return self.known_queue(number.0, ENGINE_QUEUE, Carries::Nothing);
+        }
         let number = sqlx::query_scalar(self.statements().declare_engine())
             .bind(self.namespace().as_str())
             .fetch_one(self.pool())
             .await
             .map_err(Error::executing)?;
+        self.remember(&name, number);
         self.known_queue(number, ENGINE_QUEUE, Carries::Nothing)
     }
 
