@@ -2,8 +2,8 @@
 //! is a function of the database.
 
 use super::Flow;
-use crate::Error;
 use crate::jobs::{Claimed, Ctx, Queue, Verdict};
+use crate::{Error, crash};
 use sqlx::types::Json;
 use tokio_util::sync::CancellationToken;
 
@@ -52,6 +52,7 @@ impl Flow {
             .map_err(Error::executing)?;
         ctx.complete_in(&mut tx).await?;
         tx.commit().await.map_err(Error::executing)?;
+        crash::point("engine.after_commit");
         Ok(Verdict::Done)
     }
 }
