@@ -49,6 +49,11 @@ impl Run {
         self.flow_sql(table).await
     }
 
+    /// Ends all leases, as if their time had passed: whoever has one does not know it yet.
+    pub async fn end_leases(&self) -> anyhow::Result<()> {
+        self.flow_sql("UPDATE bugle.lease SET until = clock_timestamp()").await
+    }
+
     async fn flow_sql(&self, sql: &str) -> anyhow::Result<()> {
         let sql = AssertSqlSafe(self.bugle.schema().place_in(sql));
         Ok(sqlx::raw_sql(sql).execute(self.bugle.pool()).await.map(drop)?)
