@@ -79,6 +79,7 @@ impl Replay<'_> {
             _ => {}
         }
         run.ended_at = run.state.has_ended().then_some(event.at);
+        run.paused &= !run.state.has_ended();
     }
 
     fn move_step(&mut self, event: &EventRow, outputs: &Outputs) {
