@@ -130,7 +130,6 @@ INSERT INTO bugle.step_move (from_state, to_state, cause) VALUES
   ('pending', 'ready', 'parents'),
   ('pending', 'waiting', 'parents'),        -- a sleep, a signal, the elements of a map
   ('pending', 'skipped', 'parents'),
-  ('pending', 'succeeded', 'parents'),      -- a map of nothing
   ('ready', 'running', 'claim'),
   ('running', 'running', 'claim'),          -- its lease had ended, or the one who had it never said so
   ('waiting', 'running', 'claim'),          -- its retry is due
@@ -150,7 +149,7 @@ INSERT INTO bugle.step_move (from_state, to_state, cause) VALUES
   ('waiting', 'succeeded', 'time'),         -- a sleep is over
   ('waiting', 'succeeded', 'signal'),
   ('waiting', 'failed', 'time'),            -- a signal did not come
-  ('waiting', 'succeeded', 'items'),
+  ('waiting', 'succeeded', 'items'),        -- at once, if there are none
   ('waiting', 'failed', 'items'),
   ('pending', 'failed', 'deadline'),
   ('ready', 'failed', 'deadline'),
@@ -169,9 +168,12 @@ INSERT INTO bugle.step_move (from_state, to_state, cause) VALUES
 INSERT INTO bugle.step_move (from_state, to_state, cause)
 SELECT f, 'pending', c
 FROM unnest(ARRAY['ready', 'running', 'waiting', 'failed', 'skipped', 'cancelled']) AS f
-CROSS JOIN unnest(ARRAY['retry', 'resolve', 'skip', 'restart']) AS c;
+CROSS JOIN unnest(ARRAY['resolve', 'skip', 'restart']) AS c;
 INSERT INTO bugle.step_move (from_state, to_state, cause) VALUES
   ('succeeded', 'pending', 'restart'),
+  ('failed', 'pending', 'retry'),           -- and those that wait for it again, none of which has begun
+  ('skipped', 'pending', 'retry'),
+  ('cancelled', 'pending', 'retry'),
   ('pending', 'ready', 'retry'),
   ('pending', 'waiting', 'retry'),
   ('pending', 'ready', 'restart'),

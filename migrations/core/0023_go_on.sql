@@ -244,7 +244,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Ends a run, and tells whoever waits for that.
+-- Ends a run, and tells whoever waits for that. What has ended is not paused: there is nothing left to hold back, or to resume.
 CREATE FUNCTION bugle.end_run(p_run bigint, p_state text, p_cause text, p_actor text, p_why text, p_moment timestamptz) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
@@ -252,7 +252,7 @@ DECLARE
   space int;
 BEGIN
   SELECT state, namespace INTO STRICT was, space FROM bugle.run WHERE id = p_run;
-  UPDATE bugle.run SET state = p_state, ended_at = p_moment WHERE id = p_run;
+  UPDATE bugle.run SET state = p_state, ended_at = p_moment, paused = false WHERE id = p_run;
   INSERT INTO bugle.flow_event (at, run, no, idx, epoch, cause, from_state, to_state, actor, why)
   VALUES (p_moment, p_run, 0, 0, 0, p_cause, was, p_state, p_actor, p_why);
   INSERT INTO bugle.ended (queue, state, ids)

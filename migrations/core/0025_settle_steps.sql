@@ -195,7 +195,7 @@ BEGIN
       due_at = CASE WHEN NOT j.is_last THEN moment + j.retry_in END, attempt = j.attempt + 1, worker = j.worker, since = moment
     FROM judged j
     WHERE s.run = j.run AND s.no = j.no AND s.idx = j.idx
-    RETURNING j.id, j.was, s.run, s.no, s.idx, s.epoch, s.state, s.why, s.message, s.due_at, s.attempt, s.worker
+    RETURNING j.id, j.was, j.code, s.run, s.no, s.idx, s.epoch, s.state, s.message, s.due_at, s.attempt, s.worker
   ), again AS (
     INSERT INTO bugle.due (queue, lane, attempt, due_at, id, enqueued_at, max_attempts, kind, key, extra, payload)
     SELECT j.queue, j.lane, j.attempt + 1, v.due_at, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.extra, j.payload
@@ -205,7 +205,7 @@ BEGIN
     SELECT moment, j.queue, j.id, j.attempt + 1, j.worker, j.code, j.message FROM judged j
   ), logged AS (
     INSERT INTO bugle.flow_event (at, run, no, idx, epoch, cause, from_state, to_state, attempt, actor, why, message, due_at)
-    SELECT moment, v.run, v.no, v.idx, v.epoch, 'fail', v.was, v.state, v.attempt, v.worker, v.why, v.message, v.due_at FROM moved v
+    SELECT moment, v.run, v.no, v.idx, v.epoch, 'fail', v.was, v.state, v.attempt, v.worker, v.code, v.message, v.due_at FROM moved v
   ), counted AS (
     INSERT INTO bugle.tally (queue, move, n) SELECT p_queue, CASE WHEN v.state = 'waiting' THEN 5 ELSE 4 END, count(*) FROM tried t LEFT JOIN moved v ON v.id = t.id GROUP BY 2
   )

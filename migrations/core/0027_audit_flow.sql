@@ -30,7 +30,7 @@ CREATE FUNCTION bugle.audit_flow(p_namespace text DEFAULT NULL) RETURNS TABLE (r
     JOIN bugle.step s ON s.run = r.id AND s.idx = 0
     JOIN bugle.definition_step d ON d.definition = r.definition AND d.no = s.no
   ), met AS (
-    SELECT r.id AS run, m.* FROM live r CROSS JOIN LATERAL bugle.count_parents(r.id) m
+    SELECT r.id AS run, m.* FROM live r CROSS JOIN LATERAL bugle.count_parents(r.id) m WHERE r.ended_at IS NULL
   ), carried AS (
     SELECT (j.payload->>0)::bigint AS run, (j.payload->>1)::smallint AS no, (j.payload->>2)::int AS idx, (j.payload->>3)::int AS epoch, count(*) AS jobs
     FROM (

@@ -205,7 +205,7 @@ DECLARE
   nos smallint[] := s.no || bugle.descendants(r.definition, s.no);
 BEGIN
   IF s.state = 'pending' THEN
-    RAISE EXCEPTION 'step "%" of run % has not begun', left(a_step, 80), r.id
+    RAISE EXCEPTION 'step "%" of run % is pending: it has not begun', left(a_step, 80), r.id
       USING ERRCODE = 'BGL13', HINT = 'Restart from one of its parents, or resolve or skip what it waits for.';
   END IF;
   PERFORM bugle.reopen(r, nos, 'restart', a_actor, a_reason, moment);

@@ -28,10 +28,27 @@ pub const MESSAGE_POINTS: &[&str] = &[
     "settle.after_commit",
 ];
 
+/// Those in the path of a run of a workflow. Its steps are carried by jobs, and share theirs.
+pub const FLOW_POINTS: &[&str] = &[
+    "start.before_send",
+    "start.after_commit",
+    "claim.before_send",
+    "claim.after_commit",
+    "claim.after_bodies",
+    "begin.before_send",
+    "begin.after_commit",
+    "renew.after_commit",
+    "ack.before_send",
+    "ack.after_commit",
+    "fail.before_send",
+    "fail.after_commit",
+    "engine.after_commit",
+];
+
 /// Dies here, without any clean-up, when `BUGLE_CRASH_POINT` names this place.
 pub(crate) fn point(name: &'static str) {
     debug_assert!(
-        POINTS.contains(&name) || MESSAGE_POINTS.contains(&name),
+        [POINTS, MESSAGE_POINTS, FLOW_POINTS].iter().any(|points| points.contains(&name)),
         "crash point {name} is not listed"
     );
     #[cfg(feature = "crash-points")]

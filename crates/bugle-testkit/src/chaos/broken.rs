@@ -36,6 +36,20 @@ pub const ACK_WITHOUT_PROOF: Break = Break {
     also: "",
 };
 
+/// The same of what takes jobs out of a worker's hands: of steps, and of jobs that fail or are put off.
+pub const TAKE_WITHOUT_PROOF: Break = Break {
+    name: "a job is taken without the row's key and the lease: a stale worker ends a step that somebody else has",
+    function: "take_held",
+    changes: &[
+        ("AND h.x = u.x AND h.id = u.id OFFSET 0", "AND h.id = u.id OFFSET 0"),
+        (
+            "CROSS JOIN LATERAL (SELECT e.worker FROM bugle.lease e WHERE e.token = u.token OFFSET 0) l",
+            "LEFT JOIN LATERAL (SELECT e.worker FROM bugle.lease e WHERE e.token = u.token OFFSET 0) l ON true",
+        ),
+    ],
+    also: "",
+};
+
 /// A claim that does not wait for another one.
 pub const CLAIM_WITHOUT_THE_LOCK: Break = Break {
     name: "claim without the queue's lock, and without the cursor's key that would refuse it",

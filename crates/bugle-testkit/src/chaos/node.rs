@@ -2,6 +2,7 @@
 
 use super::calls::Recorded;
 use super::clock::Clock;
+use super::flow;
 use super::messages::{self, Messenger};
 use super::producer::{self, NAMESAKES};
 use super::worker;
@@ -47,6 +48,12 @@ pub enum Role {
     PoppingCrowd,
     /// Fifty consumers, of which every one goes away now and then while it waits.
     FickleCrowd,
+    /// Starts runs of a workflow.
+    Starter,
+    /// Runs steps of workflows, and does what Bugle does itself in them.
+    FlowNode,
+    /// Runs steps of workflows alone.
+    StepWorker,
 }
 
 /// Everything a node needs to know; handed over as JSON.
@@ -210,6 +217,9 @@ async fn work(config: &Config, stop: &CancellationToken) -> anyhow::Result<()> {
         Role::Popper => messages::consume(messenger(), seed, stop).await,
         Role::PoppingCrowd => messages::crowd(messenger(), false, stop).await,
         Role::FickleCrowd => messages::crowd(messenger(), true, stop).await,
+        Role::Starter => flow::start(&bugle, config, stop).await,
+        Role::FlowNode => flow::work(&bugle, config, true, stop).await,
+        Role::StepWorker => flow::work(&bugle, config, false, stop).await,
     }
 }
 
@@ -228,7 +238,11 @@ async fn patiently<T>(
 }
 
 async fn connect(config: &Config) -> anyhow::Result<Bugle> {
-    let connections = if config.role == Role::Namesakes { NAMESAKES } else { 2 };
+    let connections = match config.role {
+        Role::Namesakes => NAMESAKES,
+        Role::Starter | Role::FlowNode | Role::StepWorker => flow::CONNECTIONS,
+        _ => 2,
+    };
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(Duration::from_secs(5))

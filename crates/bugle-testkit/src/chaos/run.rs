@@ -46,7 +46,7 @@ pub struct Run {
     program: &'static str,
     seed: u64,
     started: u32,
-    folder: TempDir,
+    pub(super) folder: TempDir,
 }
 
 impl Run {

@@ -9,6 +9,7 @@ mod conflicts;
 mod connections;
 mod crash_points;
 mod disk;
+mod flow;
 mod fuse;
 mod keys;
 mod load;

@@ -40,6 +40,11 @@ impl Nodes {
         Self::of((Role::Pusher, Role::Popper), run, url, producers, consumers)
     }
 
+    /// Those of workflows: starters, and nodes that run steps.
+    pub(crate) fn start_flow(run: &mut Run, url: &str, starters: usize, nodes: usize) -> Self {
+        Self::of((Role::Starter, Role::FlowNode), run, url, starters, nodes)
+    }
+
     pub(crate) fn start(run: &mut Run, url: &str, producers: usize, workers: usize) -> Self {
         Self::of((Role::Producer, Role::Worker), run, url, producers, workers)
     }

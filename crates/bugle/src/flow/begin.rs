@@ -3,7 +3,7 @@
 use super::Flow;
 use crate::fuse::Batch;
 use crate::jobs::{Claimed, Verdict};
-use crate::{Bugle, Error};
+use crate::{Bugle, Error, crash};
 use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use sqlx::types::Json;
@@ -92,6 +92,7 @@ impl Batch for Begins {
     const MOST: usize = 100;
 
     async fn make(&self, worker: &Arc<str>, (): &mut (), calls: Vec<Begin>) -> Vec<Result<Begun, Error>> {
+        crash::point("begin.before_send");
         let begun: Result<Vec<Begun>, _> = sqlx::query_as(self.0.flow_shared().statements.begin_steps())
             .bind(calls.iter().map(|call| call.place.0).collect::<Vec<_>>())
             .bind(calls.iter().map(|call| call.place.1).collect::<Vec<_>>())
@@ -104,6 +105,7 @@ impl Batch for Begins {
             .await;
         match begun.map_err(Error::executing) {
             Ok(mut begun) => {
+                crash::point("begin.after_commit");
                 begun.sort_by_key(|begun| begun.n);
                 let mut rows = begun.into_iter().peekable();
                 (1..).take(calls.len()).map(|n| rows.next_if(|row| row.n == n).ok_or_else(no_run)).collect()

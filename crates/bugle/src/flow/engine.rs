@@ -2,10 +2,14 @@
 //! is a function of the database.
 
 use super::Flow;
-use crate::Error;
 use crate::jobs::{Claimed, Ctx, Queue, Verdict};
+use crate::{Error, crash};
 use sqlx::types::Json;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+/// What a node that dies has in its hands here, a sleep's end or a signal, is late by so long. Each takes a moment only.
+const LEASE: Duration = Duration::from_secs(5);
 
 impl Flow {
     /// Does what Bugle has to do itself in the workflows of this namespace, until `stop` is cancelled. Every node that runs steps may: each
@@ -18,15 +22,16 @@ impl Flow {
     /// The same on a queue that was found already.
     pub(super) async fn run_engine_on(&self, queue: Queue, stop: CancellationToken) -> Result<(), Error> {
         let (flow, number) = (self.clone(), queue.number());
-        let worker =
-            self.bugle.worker_of_known(queue).concurrency(4).handle_any(move |job: Claimed, ctx: Ctx| {
+        let worker = self.bugle.worker_of_known(queue).concurrency(4).lease(LEASE).handle_any(
+            move |job: Claimed, ctx: Ctx| {
                 let flow = flow.clone();
                 async move {
                     flow.run_one(number, job, ctx)
                         .await
                         .unwrap_or_else(|error| Verdict::fail("engine", error.to_string()))
                 }
-            });
+            },
+        );
         worker.run(stop).await
     }
 
@@ -52,6 +57,7 @@ impl Flow {
             .map_err(Error::executing)?;
         ctx.complete_in(&mut tx).await?;
         tx.commit().await.map_err(Error::executing)?;
+        crash::point("engine.after_commit");
         Ok(Verdict::Done)
     }
 }

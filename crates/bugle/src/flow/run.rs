@@ -3,7 +3,7 @@
 use super::Flow;
 use crate::jobs::JobId;
 use crate::jobs::enqueue::{check_payload, interval};
-use crate::{Error, Priority};
+use crate::{Error, Priority, crash};
 use bugle_wake::Number;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -270,7 +270,10 @@ impl<'a> Start<'a> {
     /// Starts it in a transaction of its own.
     pub async fn send(self) -> Result<RunHandle, Error> {
         let flow = self.flow;
-        self.on(flow.bugle.pool()).await
+        crash::point("start.before_send");
+        let started = self.on(flow.bugle.pool()).await?;
+        crash::point("start.after_commit");
+        Ok(started)
     }
 
     /// Starts it on a connection of yours: inside your transaction, if there is one.

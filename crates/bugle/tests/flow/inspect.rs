@@ -233,7 +233,7 @@ async fn failed_runs_are_listed_with_the_step_that_failed_and_what_it_had_before
     assert!(of("c").is_seen_to);
     let attempts: Vec<_> =
         detail.attempts.iter().filter(|a| a.step == "b").map(|a| (a.attempt, a.code.as_deref())).collect();
-    assert_eq!(attempts, [(1, None), (2, Some("passing"))]);
+    assert_eq!(attempts, [(1, Some("passing")), (2, Some("passing"))]);
     assert_eq!(detail.run.input.0.get(), r#"{"list": [1, 2, 3]}"#);
     let detail = flow.show_dead(second.id()).await.unwrap().unwrap();
     let element = detail.failed.iter().find(|failed| failed.element == 2).unwrap();

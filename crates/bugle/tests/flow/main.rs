@@ -8,6 +8,7 @@ mod handlers;
 mod inspect;
 mod inspect_plans;
 mod maps;
+mod moves;
 mod namespaces;
 mod operate;
 mod random;

@@ -111,7 +111,7 @@ pub struct FailedAttempt {
     pub attempt: i16,
     /// Who ran it.
     pub worker: Option<String>,
-    /// The short name of the error, of the one that was the last.
+    /// The short name of the error.
     pub code: Option<String>,
     /// The error in words.
     pub message: Option<String>,

@@ -79,6 +79,7 @@ impl Replay<'_> {
             _ => {}
         }
         run.ended_at = run.state.has_ended().then_some(event.at);
+        run.paused &= !run.state.has_ended();
     }
 
     fn move_step(&mut self, event: &EventRow, outputs: &Outputs) {
@@ -190,6 +191,7 @@ fn why(event: &EventRow, kind: &str) -> Option<String> {
         ("retry" | "restart", "waiting") => Some(kind.to_owned()),
         ("retry" | "restart" | "resolve" | "skip", "pending" | "ready") => None,
         ("resolve" | "skip", _) => Some(event.cause.clone()),
+        ("fail", "waiting") => Some("retry".to_owned()), // the event has the failure's code
         _ => event.why.clone(),
     }
 }

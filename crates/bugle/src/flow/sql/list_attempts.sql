@@ -1,5 +1,5 @@
 -- The attempts of run $1 that failed, in their order, at most $2.
-SELECT d.name AS step, e.idx AS element, e.at AS failed_at, e.attempt, e.actor AS worker, CASE WHEN e.to_state = 'failed' THEN e.why END AS code, e.message
+SELECT d.name AS step, e.idx AS element, e.at AS failed_at, e.attempt, e.actor AS worker, e.why AS code, e.message
 FROM bugle.run r
 JOIN bugle.flow_event e ON e.run = r.id
 JOIN bugle.definition_step d ON d.definition = r.definition AND d.no = e.no

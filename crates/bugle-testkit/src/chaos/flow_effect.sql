@@ -1,0 +1,1 @@
+INSERT INTO bugle.chaos_effect (run, step, attempt) VALUES ($1, $2, $3)
