@@ -113,3 +113,8 @@ impl Flow {
             .map(drop)
     }
 }
+
+/// The page's code is compiled with the tests of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/flow.md")]
+struct FlowPage;
