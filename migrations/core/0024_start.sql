@@ -132,6 +132,10 @@ BEGIN
   )
   INSERT INTO bugle.flow_event (at, run, no, idx, epoch, cause, from_state, to_state, actor)
   SELECT moment, b.id, 0, 0, 0, 'claim', 'queued', 'running', p_worker FROM begun b;
+  -- In the order of their keys, as everybody locks them, and in a statement of its own: the next one sees what others did until then. In one, a step
+  -- that was changed meanwhile would be taken for one that is not there, and its job ended for it.
+  PERFORM 1 FROM unnest(p_run, p_no, p_idx) AS u (run, no, idx) JOIN bugle.step o ON o.run = u.run AND o.no = u.no AND o.idx = u.idx
+  ORDER BY o.run, o.no, o.idx FOR NO KEY UPDATE OF o;
   RETURN QUERY
   WITH asked AS (
     SELECT u.*, r.paused, d.*
@@ -145,10 +149,11 @@ BEGIN
       attempt = a.attempt, token = a.token, worker = p_worker, since = moment, due_at = NULL,
       epoch = s.epoch + CASE WHEN a.paused THEN 1 ELSE 0 END   -- its job goes; another one carries it when it is resumed
     FROM asked a
-    CROSS JOIN LATERAL (   -- in the order of their keys, as everybody locks them
+    CROSS JOIN LATERAL (
       SELECT o.state, o.since FROM bugle.step o
       WHERE o.run = a.run AND o.no = a.step_no AND o.idx = a.idx AND o.epoch = a.epoch AND o.state IN ('ready', 'running', 'waiting') AND o.why IS DISTINCT FROM 'paused'
-      FOR NO KEY UPDATE
+        -- Whoever has lost the lease begins nothing: somebody else has the step, or will have.
+        AND EXISTS (SELECT FROM bugle.lease l WHERE l.token = a.token OFFSET 0)
     ) was
     WHERE s.run = a.run AND s.no = a.step_no AND s.idx = a.idx
     RETURNING a.n, was.state AS was, was.since AS was_since, s.state, s.checkpoint, s.run, s.no, s.idx, s.epoch, s.attempt, a.paused OR a.attempt <= a.attempts AS is_moved

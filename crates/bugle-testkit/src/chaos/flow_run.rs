@@ -83,7 +83,11 @@ impl Run {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         for node in workers {
-            node.stop().await?;
+            if self.keeps_history {
+                node.stop().await?;
+            } else {
+                node.kill()?; // of a broken system nobody knows whether it drains
+            }
         }
         let faults = AssertSqlSafe(self.bugle.schema().place_in(include_str!("flow_faults.sql")));
         let faults: Vec<String> =

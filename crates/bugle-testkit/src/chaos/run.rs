@@ -42,7 +42,7 @@ pub struct Run {
     /// How long the drain may take; what is open after that is for the checker to judge.
     pub(super) drain_max: Duration,
     /// Is the history of a red run worth a look? Not of one that was broken on purpose.
-    keeps_history: bool,
+    pub(super) keeps_history: bool,
     program: &'static str,
     seed: u64,
     started: u32,

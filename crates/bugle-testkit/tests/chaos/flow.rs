@@ -109,7 +109,7 @@ async fn row_11_terminated_listeners_delay_runs_and_lose_none() {
     .await;
     let report = run.finish_flow(nodes.producers, nodes.workers, false).await.unwrap();
     demand(&report, 0, 0);
-    assert!(ended >= 10, "only {ended} listeners were ended");
+    assert!(ended >= 2, "only {ended} listeners were ended");
     server.stop().await.unwrap();
 }
 
