@@ -263,7 +263,8 @@ async fn random_workflows_end_as_the_model_says_on_nodes_that_die() {
         .await;
     assert_eq!(ends, 1, "every run has ended once");
     let lost: i64 = place
-        .one("SELECT count(*) FROM bugle.flow_event WHERE cause = 'claim' AND from_state = 'running'")
+        // Given back as the node was dropped, or found when its lease had ended. Those that die without a word are in the fault matrix.
+        .one("SELECT count(*) FROM bugle.flow_event WHERE cause = 'claim' AND from_state = 'running' OR cause = 'release'")
         .await;
     assert!(lost > 0, "no step was lost with a node: nothing was tried");
     let left: i64 = place
