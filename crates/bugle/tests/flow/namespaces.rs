@@ -274,9 +274,8 @@ async fn a_hundred_idle_namespaces_send_nothing() {
     let board = coordinators.board();
     let running = Running::new(coordinators);
     until("all are served", async || board.active().len() == 100).await;
-    let last = place.bugle.in_namespace(&NamespaceName::parse("n99").unwrap()).await.unwrap();
-    ends_well(&start(&last).await).await;
     let node = place.bugle.node().unwrap();
+    until("all wait", async || node.status().intentions == 200).await; // a worker and the engine of each
     until("it is silent", async || {
         let before = node.counters().table();
         tokio::time::sleep(std::time::Duration::from_secs(1)).await; // the only way to see that nothing happens
@@ -285,7 +284,8 @@ async fn a_hundred_idle_namespaces_send_nothing() {
     .await;
     let status = node.status();
     assert!(status.sleeps.is_empty(), "{status:?}");
-    assert_eq!(status.intentions, 200, "a worker and the engine of each");
+    let last = place.bugle.in_namespace(&NamespaceName::parse("n99").unwrap()).await.unwrap();
+    ends_well(&start(&last).await).await;
     running.stop().await;
 }
 

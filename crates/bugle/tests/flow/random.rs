@@ -2,6 +2,7 @@
 use crate::fixture::{Place, SOON, spec};
 use bugle::flow::{RunState, Step};
 use bugle::jobs::worker::IntoVerdict as _;
+use bugle::pg::connect;
 use bugle::{Bugle, Done, Verdict};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
 const PLANS: u64 = 150;
@@ -208,8 +209,32 @@ impl Plan {
     }
 }
 
-/// A node: a worker and the engine, gone without a word when it is dropped.
-fn node(bugle: &Bugle, plans: &Arc<HashMap<String, Plan>>) -> JoinSet<()> {
+/// A node: a worker and the engine in a runtime of their own, gone without a word when it is killed.
+struct Node(Option<Runtime>);
+
+impl Node {
+    fn start(place: &Place, plans: &Arc<HashMap<String, Plan>>) -> Self {
+        let (url, schema) = (place.db.url().to_owned(), place.db.schema_name().unwrap());
+        let plans = plans.clone();
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.spawn(async move {
+            let pool = connect::pool(&connect::Options::parse(&url).unwrap()).await.unwrap();
+            let options = bugle::Options { schema, ..bugle::Options::default() };
+            work(&Bugle::new(pool, options).await.unwrap(), &plans).await;
+        });
+        Self(Some(runtime))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn work(bugle: &Bugle, plans: &Arc<HashMap<String, Plan>>) {
     let flow = bugle.flow();
     let mut worker = flow.worker("steps").concurrency(8).lease(LEASE);
     for n in 0..STEPS_MAX {
@@ -222,27 +247,21 @@ fn node(bugle: &Bugle, plans: &Arc<HashMap<String, Plan>>) -> JoinSet<()> {
             }
         });
     }
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move { worker.run(CancellationToken::new()).await.unwrap() });
-    tasks.spawn(async move { flow.run_engine(CancellationToken::new()).await.unwrap() });
-    tasks
+    let stop = CancellationToken::new();
+    tokio::try_join!(worker.run(stop.clone()), flow.run_engine(stop)).unwrap();
 }
 
 /// Kills a node and starts another, again and again; looks at the books meanwhile.
-async fn disturb(place: &Place, plans: &Arc<HashMap<String, Plan>>) -> Vec<JoinSet<()>> {
+async fn disturb(place: &Place, plans: &Arc<HashMap<String, Plan>>) -> Vec<Node> {
     let mut rng = StdRng::seed_from_u64(1);
-    let mut nodes = Vec::new();
-    for _ in 0..NODES {
-        nodes.push(node(&place.db.bugle().await.unwrap(), plans));
-    }
+    let mut nodes: Vec<Node> = (0..NODES).map(|_| Node::start(place, plans)).collect();
     for kill in 0..KILLS_MAX {
         if kill >= KILLS_LEAST && place.one::<i64>(LOST).await > 0 {
             break;
         }
-        tokio::time::sleep(Duration::from_millis(rng.random_range(50..300))).await;
+        tokio::time::sleep(Duration::from_millis(rng.random_range(100..400))).await;
         place.audit_while_it_works().await;
-        let which = rng.random_range(0..NODES);
-        nodes[which] = node(&place.db.bugle().await.unwrap(), plans);
+        nodes[rng.random_range(0..NODES)] = Node::start(place, plans);
     }
     nodes
 }
