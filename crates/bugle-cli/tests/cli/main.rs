@@ -11,6 +11,7 @@ mod enqueue;
 mod errors;
 mod events;
 mod flow;
+mod flow_operate;
 mod hostile;
 mod idle_connections;
 mod input;

@@ -108,7 +108,6 @@ pub(super) struct Looks {
     /// How often for each reason but the heartbeat.
     pub(super) beyond: std::collections::BTreeMap<String, u64>,
     pub(super) heartbeats: u64,
-    pub(super) fallback_hits: u64,
 }
 
 /// A row or job that a consumer has in its hands.

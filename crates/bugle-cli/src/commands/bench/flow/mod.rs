@@ -31,8 +31,7 @@ none of the nodes. In each round, for each wake mode (hybrid; event_driven_only;
 Afterwards, once: a node serves --namespaces namespaces, each with a workflow; after 10 s it is watched for --idle seconds: reasons to look
 other than the heartbeat, and statements; then one run in the namespace made last.
 Figures are the median of the rounds, with the lowest and the highest; percentiles are of all steps or runs of all rounds.
-The default run takes about 7 minutes, --quick 20 s. The databases are named after the one it was given with `_bench_flow_...`; it drops them
-at the end.";
+The databases are named after the one it was given with `_bench_flow_...`; it drops them at the end.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -57,6 +57,5 @@ fn looks(node: Option<&Node>) -> Looks {
     Looks {
         beyond: beyond.map(|why| (why.as_str().to_owned(), counters.looks_by(why))).collect(),
         heartbeats: counters.heartbeats.get(),
-        fallback_hits: counters.fallback_hits.get(),
     }
 }
