@@ -19,21 +19,34 @@ CREATE TABLE bugle.namespace (
 );
 INSERT INTO bugle.namespace (name) VALUES ('default');
 
+-- How many jobs of certain queues may be claimed at a time, on all nodes together. Nothing counts them: what is held is what leases hold, so that
+-- whatever a dead worker held is free when its lease ends.
+CREATE TABLE bugle.claim_limit (
+  id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  most int NOT NULL CHECK (most BETWEEN 1 AND 100000)
+);
+
 CREATE TABLE bugle.queue (
   id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   namespace int NOT NULL REFERENCES bugle.namespace,
   name text COLLATE "C" NOT NULL,
   holds text NOT NULL DEFAULT 'jobs' CHECK (holds IN ('jobs', 'messages')),   -- decided by its first use, for good
   history boolean NOT NULL DEFAULT true,
+  claim_limit int REFERENCES bugle.claim_limit,                        -- set for queues of steps alone (0032): ack and ack_claims do not ring for it
   created_at timestamptz NOT NULL DEFAULT now(),
   UNIQUE (namespace, name),
   CONSTRAINT queue_name_bytes CHECK (octet_length(name) BETWEEN 1 AND 255),
   CONSTRAINT queue_name_printable CHECK (name !~ '[[:cntrl:]]')
 );
 
+CREATE INDEX queue_claim_limit ON bugle.queue (claim_limit) WHERE claim_limit IS NOT NULL;
+
 -- Advisory locks have two numbers. The first, the class, derives from the schema, so that several Bugles in one database do not meet.
 CREATE FUNCTION bugle.claim_class() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN ('x' || left(encode(sha256('bugle.claim'::bytea), 'hex'), 8))::bit(32)::int;
+
+CREATE FUNCTION bugle.limit_class() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN ('x' || left(encode(sha256('bugle.limit'::bytea), 'hex'), 8))::bit(32)::int;
 
 CREATE FUNCTION bugle.sweep_class() RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN ('x' || left(encode(sha256('bugle.sweep'::bytea), 'hex'), 8))::bit(32)::int;

@@ -36,6 +36,7 @@ CREATE TABLE bugle.cursor (
   pend bugle.pending[] NOT NULL DEFAULT '{}',
   claimed bigint NOT NULL DEFAULT 0,                                   -- running total
   paused boolean NOT NULL DEFAULT false,                               -- nothing is handed out; here, because every look reads this row
+  claim_limit int,                                                     -- as the queue has it, here for the same reason
   PRIMARY KEY (queue, gen)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05);
 

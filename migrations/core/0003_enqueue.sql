@@ -20,6 +20,9 @@ BEGIN
     RAISE EXCEPTION 'namespace "%" does not exist', left(p_namespace, 80)
       USING ERRCODE = 'invalid_parameter_value', HINT = 'Make it with SELECT bugle.declare_namespace(name), or use "default".';
   END IF;
+  IF p_holds <> 'messages' THEN
+    PERFORM bugle.check_no_events(space, p_queue);
+  END IF;
   INSERT INTO bugle.queue (namespace, name, holds) VALUES (space, p_queue, p_holds)
   ON CONFLICT (namespace, name) DO NOTHING
   RETURNING id INTO number;

@@ -168,6 +168,36 @@ BEGIN
   WHERE l.token = p_token;
 END $$;
 
+-- A limit, how many jobs are held under it, and when the first of their leases ends. No row: there is no such limit any more.
+CREATE FUNCTION bugle.held_under(p_limit int, p_moment timestamptz) RETURNS TABLE (most int, n int, until timestamptz) LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+BEGIN
+  RETURN QUERY
+  SELECT m.most, coalesce(sum(l.n), 0)::int, min(l.until)
+  FROM bugle.claim_limit m
+  LEFT JOIN bugle.queue q ON q.claim_limit = m.id
+  LEFT JOIN LATERAL (
+    SELECT e.until, (SELECT count(*) FROM bugle.places_of(e)) AS n FROM bugle.lease e WHERE e.queue = q.id AND e.until > p_moment OFFSET 0
+  ) l ON l.n > 0
+  WHERE m.id = p_limit
+  GROUP BY m.most;
+END $$;
+
+-- How many jobs may be claimed under a limit, and when the first lease ends that holds one of them: a part of look(). Claims under one limit
+-- come one after the other, each sees those before it. room NULL: somebody else claims under it, and p_wait is false.
+CREATE FUNCTION bugle.limit_room(p_limit int, p_wait boolean, p_moment timestamptz, OUT room int, OUT expiry timestamptz) LANGUAGE plpgsql AS $$
+BEGIN
+  IF p_wait THEN
+    PERFORM pg_advisory_xact_lock(bugle.limit_class(), p_limit);
+  ELSIF NOT pg_try_advisory_xact_lock(bugle.limit_class(), p_limit) THEN
+    RETURN;
+  END IF;
+  SELECT greatest(h.most - h.n, 0), h.until INTO room, expiry FROM bugle.held_under(p_limit, p_moment) h;
+  IF NOT FOUND THEN   -- it was lifted a moment ago
+    room := 2147483647;
+  END IF;
+END $$;
+
 -- One look: claims for all who wait (rule 3), each ask with a token of its own, in the order of the asks; those of a queue stand together
 -- and the queues ascend, or two looks could wait for each other. The jobs of each ask, then a row without id: how many they are, and in
 -- how many microseconds to look again (NULL: nothing is known; after a full claim one looks again anyway), got -1: somebody else looks. Asks behind one that was not
@@ -202,6 +232,9 @@ DECLARE
   late_hi bigint[];
   keep bugle.pending[]; -- what it still has to wait for
   most int;
+  limit_leaves int;     -- for this ask; NULL: nobody knows
+  limit_expiry timestamptz;
+  is_limited boolean;
   room int;
   step int;
   n int;
@@ -237,7 +270,7 @@ BEGIN
       CONTINUE;
     END IF;
     moment := clock_timestamp();
-    SELECT k AS cur, k.gen, k.px, k.pid, k.pend, k.claimed, k.paused, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax,
+    SELECT k AS cur, k.gen, k.px, k.pid, k.pend, k.claimed, k.paused, k.claim_limit, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax,
       (SELECT d.due_at FROM bugle.due d WHERE d.queue = p_queue[i] AND d.due_at >= p_due_from[i] ORDER BY d.due_at LIMIT 1) AS due,
       (SELECT e.until FROM bugle.lease e WHERE e.queue = p_queue[i] AND e.until >= p_until_from[i] ORDER BY e.until LIMIT 1) AS expiry
     INTO c FROM bugle.cursor k WHERE k.queue = p_queue[i] ORDER BY k.gen DESC LIMIT 1;
@@ -257,6 +290,12 @@ BEGIN
     late_hi := '{}';
     keep := '{}';
     most := CASE WHEN c.paused THEN 0 ELSE p_n[i] END;
+    is_limited := false;
+    IF c.claim_limit IS NOT NULL AND most > 0 THEN
+      SELECT l.room, l.expiry INTO limit_leaves, limit_expiry FROM bugle.limit_room(c.claim_limit, one_queue, moment) l;
+      is_limited := coalesce(limit_leaves, 0) < most;
+      most := least(coalesce(limit_leaves, 0), most);
+    END IF;
     IF c.pend <> '{}' AND most > 0 THEN
       SELECT l.* INTO late_n, late_lane, late_x, late_lo, late_hi, keep FROM bugle.find_late(c.cur, own, most) l;
       RETURN QUERY
@@ -300,10 +339,10 @@ BEGIN
         ARRAY(SELECT v FROM unnest(open_x) AS v WHERE v < greatest(px[1], px[2], px[3], px[4])), late_n + n, p_worker[i], moment, p_dur[i], moment + p_dur[i]
       FROM hi
     ), passed AS (
-      INSERT INTO bugle.cursor (queue, gen, px, pid, pend, claimed)
+      INSERT INTO bugle.cursor (queue, gen, px, pid, pend, claimed, claim_limit)
       SELECT p_queue[i], c.gen + 1, px, pid,
         keep || ARRAY(SELECT ROW(l, v, 0)::bugle.pending FROM generate_series(0, 3) AS l CROSS JOIN unnest(open_x) AS v WHERE v > c.px[l + 1] AND v < px[l + 1]),
-        c.claimed + late_n + n
+        c.claimed + late_n + n, c.claim_limit
       FROM hi
     )
     SELECT i, NULL::int, NULL::bigint, moment, NULL::timestamptz, NULL::timestamptz, hi.inlined, t.lane, t.x, t.id, (t.attempt + 1)::smallint, t.max_attempts,
@@ -321,18 +360,25 @@ BEGIN
       SELECT d.due_at INTO due FROM bugle.due d WHERE d.queue = p_queue[i] AND d.due_at >= p_due_from[i] ORDER BY d.due_at LIMIT 1;
     END IF;
     -- A queue whose looks are all full would never learn of ended leases: p_sweep.
-    IF expiry <= moment AND (room > 0 OR c.paused OR p_sweep[i]) THEN
+    IF expiry <= moment AND (room > 0 OR c.paused OR is_limited OR p_sweep[i]) THEN
       moved := bugle.sweep(p_queue[i], p_until_from[i]) > 0 OR moved;
       SELECT e.until INTO expiry FROM bugle.lease e WHERE e.queue = p_queue[i] AND e.until >= p_until_from[i] ORDER BY e.until LIMIT 1;
     ELSIF room < most THEN
       expiry := least(expiry, moment + p_dur[i]);   -- those just claimed
     END IF;
-    IF room > 0 OR c.paused THEN
+    IF is_limited THEN   -- a lease of another queue may be the one that makes room
+      expiry := least(expiry, limit_expiry);
+    END IF;
+    IF room > 0 OR c.paused OR is_limited THEN
       empty_queue := p_queue[i];
     END IF;
     ask := i;
     got := most - room;
     again_us := bugle.until_next(CASE WHEN c.paused THEN expiry ELSE least(due, expiry) END, moment, moved);
+    IF is_limited AND limit_leaves IS NULL THEN
+      got := -1;   -- somebody else claims under its limit: as good as not looked at
+      again_us := 2000;
+    END IF;
     claimed_at := moment;
     next_due := due;
     next_expiry := expiry;

@@ -114,6 +114,13 @@ BEGIN
     AND NOT EXISTS (SELECT FROM bugle.job h WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id FOR UPDATE SKIP LOCKED);
 END $$;
 
+-- What was held under a limit is held no longer: whoever was refused for it may claim now, in whichever of its queues.
+CREATE FUNCTION bugle.ring_for_limit(p_queue int) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+BEGIN
+  PERFORM bugle.check_bell(o.id) FROM bugle.queue q JOIN bugle.queue o ON o.claim_limit = q.claim_limit WHERE q.id = p_queue;
+END $$;
+
 -- Takes those of these jobs that are still held out of the table, for the functions below to move them on: each with its place among the
 -- arguments and who holds it. (ack does the same in its own statement, because it is the one that every job needs.)
 CREATE FUNCTION bugle.take_held(p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[])
@@ -132,6 +139,9 @@ BEGIN
   ) held
   WHERE j.ctid = held.place
   RETURNING held.n, held.worker, j;
+  IF FOUND THEN
+    PERFORM bugle.ring_for_limit(p_queue);
+  END IF;
 END $$;
 
 -- p_retry_in: when to try again; NULL = never, dead at once. Dead as well when the attempts are used up.

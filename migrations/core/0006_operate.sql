@@ -49,13 +49,12 @@ BEGIN
   RETURN bugle.set_queue_paused(number, p_queue, p_paused);
 END $$;
 
--- The same for a queue by its number, whatever it holds.
-CREATE FUNCTION bugle.set_queue_paused(number int, p_queue text, p_paused boolean) RETURNS boolean LANGUAGE plpgsql
+-- The cursor of a queue, which nobody moves from now to the end of the transaction. What is said of the queue there is another generation.
+CREATE FUNCTION bugle.lock_cursor(number int, p_queue text) RETURNS bugle.cursor LANGUAGE plpgsql
 SET lock_timeout = '5s' AS $$
 DECLARE
   c bugle.cursor;
 BEGIN
-  PERFORM bugle.check_read_committed(CASE WHEN p_paused THEN 'pause' ELSE 'resume' END);
   BEGIN
     PERFORM pg_advisory_xact_lock(bugle.claim_class(), number);
   EXCEPTION WHEN lock_not_available THEN
@@ -63,11 +62,21 @@ BEGIN
       USING ERRCODE = 'lock_not_available', HINT = 'Somebody cancels, pauses or rebases in a transaction that stays open. Try again when it has ended.';
   END;
   SELECT * INTO STRICT c FROM bugle.cursor k WHERE k.queue = number ORDER BY k.gen DESC LIMIT 1;
+  RETURN c;
+END $$;
+
+-- The same for a queue by its number, whatever it holds.
+CREATE FUNCTION bugle.set_queue_paused(number int, p_queue text, p_paused boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  c bugle.cursor;
+BEGIN
+  PERFORM bugle.check_read_committed(CASE WHEN p_paused THEN 'pause' ELSE 'resume' END);
+  c := bugle.lock_cursor(number, p_queue);
   IF c.paused = p_paused THEN
     RETURN false;
   END IF;
-  INSERT INTO bugle.cursor (queue, gen, px, pid, pend, claimed, paused)
-  VALUES (c.queue, c.gen + 1, c.px, c.pid, c.pend, c.claimed, p_paused);
+  INSERT INTO bugle.cursor (queue, gen, px, pid, pend, claimed, paused, claim_limit)
+  VALUES (c.queue, c.gen + 1, c.px, c.pid, c.pend, c.claimed, p_paused, c.claim_limit);
   PERFORM bugle.ring_control_under_lock();   -- before the bell: that nobody took anything meanwhile is no fault
   IF NOT p_paused THEN
     PERFORM bugle.check_bell(number);   -- what waited meanwhile is claimable now (rule 1)
@@ -133,7 +142,8 @@ BEGIN
     was := CASE WHEN bugle.is_passed(c, j.lane, j.x, j.id) THEN 'leased' ELSE 'ready' END;
     DELETE FROM bugle.job h WHERE h.queue = j.queue AND h.lane = j.lane AND h.x = j.x AND h.id = j.id;
     -- A quick look whose snapshot is older than this transaction must not hand it out: a new generation refuses it.
-    INSERT INTO bugle.cursor (queue, gen, px, pid, pend, claimed, paused) VALUES (c.queue, c.gen + 1, c.px, c.pid, c.pend, c.claimed, c.paused);
+    INSERT INTO bugle.cursor (queue, gen, px, pid, pend, claimed, paused, claim_limit)
+    VALUES (c.queue, c.gen + 1, c.px, c.pid, c.pend, c.claimed, c.paused, c.claim_limit);
     PERFORM bugle.note_cancelled(j.queue, j.lane, j.attempt, j.id, j.enqueued_at, j.max_attempts, j.kind, j.key, j.extra, j.payload, was);
     IF was = 'leased' THEN   -- the worker that runs it must learn of it
       PERFORM bugle.ring_control_under_lock();

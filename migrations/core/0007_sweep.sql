@@ -3,7 +3,14 @@
 CREATE FUNCTION bugle.day_start(p_at timestamptz) RETURNS timestamptz LANGUAGE sql IMMUTABLE
 RETURN date_trunc('day', p_at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC';
 
--- Makes the partitions of history and failure for yesterday and p_ahead days to come. Returns how many were made.
+-- Tables of which every day has a partition, and the column that says which. The log of workflows comes later (0033).
+CREATE TABLE bugle.by_day (
+  name text PRIMARY KEY,
+  at text NOT NULL
+);
+INSERT INTO bugle.by_day (name, at) VALUES ('history', 'finished_at'), ('failure', 'failed_at');
+
+-- Makes their partitions for yesterday and p_ahead days to come. Returns how many were made.
 -- The table is made beside its parent and then attached: that locks the default partition for a moment, nobody out of the others. Rows that
 -- meanwhile went into the default partition are moved along.
 CREATE FUNCTION bugle.make_partitions(p_now timestamptz DEFAULT now(), p_ahead int DEFAULT 7) RETURNS int LANGUAGE plpgsql
@@ -17,7 +24,7 @@ BEGIN
   IF NOT pg_try_advisory_xact_lock(bugle.sweep_class(), 1) THEN
     RETURN 0;
   END IF;
-  FOR t IN SELECT * FROM (VALUES ('history', 'finished_at'), ('failure', 'failed_at')) AS v (name, at) LOOP
+  FOR t IN SELECT * FROM bugle.by_day LOOP
     FOR d IN -1..p_ahead LOOP
       a := bugle.day_start(p_now) + d * interval '24 hours';
       part := t.name || '_' || to_char(a AT TIME ZONE 'UTC', 'YYYYMMDD');
@@ -67,7 +74,7 @@ BEGIN
   END LOOP;
   DELETE FROM bugle.history_default WHERE finished_at < oldest;
   DELETE FROM bugle.failure_default WHERE failed_at < oldest;
-  RETURN dropped;
+  RETURN dropped + bugle.drop_flow_days(p_now);
 END $$;
 
 -- Keeps the small tables small: old cursor rows, the tally, keys whose window is over, what was begun long ago. Returns how many rows were removed.
@@ -118,8 +125,8 @@ BEGIN
     -- Leased jobs become ready, as if released.
     INSERT INTO bugle.tally (queue, move, n)
     SELECT q.id, 7, leased FROM bugle.queue_count WHERE queue = q.id AND leased <> 0;
-    INSERT INTO bugle.cursor (queue, gen, claimed, paused)
-    SELECT queue, gen + 1, claimed, paused FROM bugle.newest_cursor WHERE queue = q.id;
+    INSERT INTO bugle.cursor (queue, gen, claimed, paused, claim_limit)
+    SELECT queue, gen + 1, claimed, paused, claim_limit FROM bugle.newest_cursor WHERE queue = q.id;
     DELETE FROM bugle.lease WHERE queue = q.id;
     WITH gone AS (DELETE FROM bugle.job WHERE queue = q.id RETURNING *)
     INSERT INTO bugle.job (queue, lane, attempt, id, enqueued_at, due_at, max_attempts, kind, key, extra, payload)

@@ -8,7 +8,8 @@ ALTER TABLE bugle.queue ADD CONSTRAINT queue_holds_check CHECK (holds IN ('jobs'
 -- A namespace that has workflows. Made by its first definition.
 CREATE TABLE bugle.flow (
   namespace int PRIMARY KEY REFERENCES bugle.namespace,
-  engine int NOT NULL REFERENCES bugle.queue                           -- of what Bugle does itself: sleeps that end, deadlines, signals
+  engine int NOT NULL REFERENCES bugle.queue,                          -- of what Bugle does itself: sleeps that end, deadlines, signals
+  claim_limit int REFERENCES bugle.claim_limit                         -- of all its queues but the engine's
 );
 
 -- A workflow as it was defined. Immutable: a change is another version, and a run keeps the one that it was started with.
@@ -34,6 +35,7 @@ CREATE TABLE bugle.definition_step (
   kind text NOT NULL CHECK (kind IN ('task', 'map', 'decision', 'sleep', 'signal')),
   handler text NOT NULL,
   queue int NOT NULL,                                                  -- the worker set; of a sleep or a signal the engine's
+  is_routed boolean NOT NULL,                                          -- the rules may choose another (0032): the definition names none
   lane smallint NOT NULL,
   attempts smallint NOT NULL,
   extra jsonb,                                                         -- the retry rule, as a job has it
@@ -204,8 +206,9 @@ INSERT INTO bugle.run_move (from_state, to_state, cause) VALUES
   ('running', 'running', 'resume');
 
 -- Every move of every run (no 0) and step, with who made it and why. Append-only; together with the values it tells all that the tables above
--- hold. Dropped by the day.
+-- hold. Kept as long as its run is, and dropped by the day (0033).
 CREATE TABLE bugle.flow_event (
+  filed_at timestamptz NOT NULL DEFAULT clock_timestamp(),             -- in which partition it is: that of its day, or of those that outlive it
   at timestamptz NOT NULL,
   run bigint NOT NULL,
   no smallint NOT NULL,
@@ -219,6 +222,6 @@ CREATE TABLE bugle.flow_event (
   why text,
   message text,
   due_at timestamptz
-) PARTITION BY RANGE (at);
+) PARTITION BY RANGE (filed_at);
 CREATE INDEX flow_event_run ON bugle.flow_event (run);
 CREATE TABLE bugle.flow_event_default PARTITION OF bugle.flow_event DEFAULT;

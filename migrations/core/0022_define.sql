@@ -71,10 +71,11 @@ RETURN ('x' || left(encode(sha256('bugle.define'::bytea), 'hex'), 8))::bit(32)::
 -- Reads the steps of a canonical form into the tables that settlements go by.
 CREATE FUNCTION bugle.define_steps(p_definition int, p_steps jsonb, p_namespace text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO bugle.definition_step (definition, no, name, kind, handler, queue, lane, attempts, extra, parents, any_parent, goes_on, seen_to, timeout, deadline,
+  INSERT INTO bugle.definition_step (definition, no, name, kind, handler, queue, is_routed, lane, attempts, extra, parents, any_parent, goes_on, seen_to, timeout, deadline,
     sleep, signal_key, signal_timeout, over_no, over_at, at_once, events)
   SELECT p_definition, (s->>'no')::smallint, s->>'name', s->>'kind', coalesce(s->>'handler', s->>'name'),
     CASE WHEN s->>'kind' IN ('sleep', 'signal') THEN bugle.declare_flow(p_namespace) ELSE bugle.declare_step_queue(s->>'queue', p_namespace) END,
+    s->>'kind' NOT IN ('sleep', 'signal') AND s->>'queue' = 'steps',
     (s->>'priority')::smallint, (s->>'attempts')::smallint,
     CASE WHEN s ? 'backoff' THEN jsonb_build_object('retry', s->'backoff') END,
     jsonb_array_length(s->'after'), s->>'join' = 'any', s->>'on_failure' = 'continue',
@@ -88,6 +89,40 @@ BEGIN
   SELECT p_definition, (e->>'no')::smallint, (s->>'no')::smallint, e->>'on'
   FROM jsonb_array_elements(p_steps) AS s
   CROSS JOIN jsonb_array_elements(s->'after') AS e;
+  PERFORM bugle.declare_event_queues(p_steps, p_namespace);
+END $$;
+
+-- Makes the queues to which steps tell their events. One that holds something else is refused now, and not by every settlement later.
+CREATE FUNCTION bugle.declare_event_queues(p_steps jsonb, p_namespace text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  told record;
+  what text;
+BEGIN
+  FOR told IN
+    SELECT w->>'queue' AS queue, min(s->>'name') AS step FROM jsonb_array_elements(p_steps) AS s CROSS JOIN jsonb_array_elements(s->'events') AS w GROUP BY 1 ORDER BY 1
+  LOOP
+    SELECT q.holds INTO what FROM bugle.queue q WHERE q.id = bugle.find_queue(p_namespace, told.queue);
+    IF what <> 'messages' THEN
+      RAISE EXCEPTION 'step "%" tells its events to queue "%", which holds %', told.step, left(told.queue, 80), what
+        USING ERRCODE = 'BGL04', HINT = 'Choose another queue: events are messages, and what a queue holds is decided by its first use.';
+    END IF;
+    PERFORM bugle.declare_queue(told.queue, p_namespace, 'messages');
+  END LOOP;
+END $$;
+
+-- Refuses to make a queue of something else where definitions tell their events: it was deleted, and the next event makes it again.
+CREATE FUNCTION bugle.check_no_events(p_namespace int, p_queue text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  teller record;
+BEGIN
+  SELECT f.name, f.version INTO teller
+  FROM bugle.definition f JOIN bugle.definition_step d ON d.definition = f.id
+  WHERE f.namespace = p_namespace AND d.events @> jsonb_build_array(jsonb_build_object('queue', p_queue))
+  ORDER BY f.id DESC LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION 'queue "%" is for messages: definition "%" version % tells its events to it', left(p_queue, 80), teller.name, teller.version
+      USING ERRCODE = 'BGL04', HINT = 'Use another queue.';
+  END IF;
 END $$;
 
 -- A JSON pointer (RFC 6901) as a path of PostgreSQL's. NULL or empty: the whole.

@@ -39,10 +39,11 @@ BEGIN
     WITH made AS (
       -- Attempts are counted by the step: a job never dies of them, so that whoever loses the last one is told of by whoever claims it next.
       INSERT INTO bugle.job (queue, lane, max_attempts, kind, extra, payload)
-      SELECT d.queue, coalesce(r.lane, d.lane), 32767, d.handler, d.extra, jsonb_build_array(u.run, u.no, u.idx, u.epoch)
+      SELECT coalesce(t.queue, d.queue), coalesce(r.lane, d.lane), 32767, d.handler, d.extra, jsonb_build_array(u.run, u.no, u.idx, u.epoch)
       FROM unnest(p_run, p_no, p_idx, p_epoch) AS u (run, no, idx, epoch)
       JOIN bugle.run r ON r.id = u.run
       JOIN bugle.definition_step d ON d.definition = r.definition AND d.no = u.no
+      LEFT JOIN bugle.flow_routed t ON d.is_routed AND t.namespace = r.namespace AND t.lane = coalesce(r.lane, d.lane)
       RETURNING queue
     )
     INSERT INTO bugle.tally (queue, move, n) SELECT m.queue, 1, count(*) FROM made m GROUP BY m.queue

@@ -116,7 +116,7 @@ END $$;
 CREATE FUNCTION bugle.begin_steps(p_run bigint[], p_no smallint[], p_idx int[], p_epoch int[], p_attempt smallint[], p_token bigint[], p_worker text)
 RETURNS TABLE (
   n int, verdict text, step text, definition text, version int, created_at timestamptz, attempts smallint, timeout_ms bigint,
-  input jsonb, parents jsonb, element jsonb, checkpoint jsonb, ready_ms bigint
+  input jsonb, parents jsonb, element jsonb, checkpoint jsonb, ready_us bigint
 ) LANGUAGE plpgsql
 -- Somebody's open transaction may hold a run; the others of the call are not to wait for it.
 SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
@@ -173,7 +173,8 @@ BEGIN
       WHERE e.definition = a.definition AND e.to_no = a.step_no) END,
     CASE WHEN b.state = 'running' AND a.idx > 0 THEN (bugle.output_of(a.run, coalesce(a.over_no, 0::smallint)) #> a.over_at) -> (a.idx - 1) END,
     b.checkpoint,
-    CASE WHEN b.was = 'ready' THEN (extract(epoch FROM moment - b.was_since) * 1000)::bigint END
+    -- A step that a limit held back is not stale, and nobody knows for how long it did.
+    CASE WHEN b.was = 'ready' AND (SELECT w.claim_limit FROM bugle.flow w WHERE w.namespace = r.namespace) IS NULL THEN (extract(epoch FROM moment - b.was_since) * 1000000)::bigint END
   FROM asked a
   JOIN bugle.run r ON r.id = a.run
   JOIN bugle.definition f ON f.id = r.definition

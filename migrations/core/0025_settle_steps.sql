@@ -66,9 +66,10 @@ BEGIN
   RETURN ROW(p_run, p_no, 0, p_epoch, as_state)::bugle.step_end;
 END $$;
 
--- The queues of these runs' steps into which this transaction has put work without ringing, because nobody sleeps for them: a node that wants
--- it looks by itself. Where somebody sleeps, the ring wakes all, and a look of one's own would find nothing.
-CREATE FUNCTION bugle.unrung(p_run bigint[]) RETURNS SETOF int LANGUAGE plpgsql
+-- The queues of these runs' steps into which this transaction has put work without ringing, because nobody sleeps for them, and those in which what
+-- it ended makes room under a limit: a node that wants it looks by itself. Where somebody sleeps, the ring wakes all, and a look of one's own
+-- would find nothing.
+CREATE FUNCTION bugle.unrung(p_queue int, p_run bigint[]) RETURNS SETOF int LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
 DECLARE
   own bigint := pg_current_xact_id()::text::bigint;
@@ -76,14 +77,22 @@ BEGIN
   RETURN QUERY
   SELECT q.queue
   FROM (
-    SELECT DISTINCT d.queue
+    SELECT d.queue
     FROM unnest(p_run) AS u (run)
     JOIN bugle.run r ON r.id = u.run
     JOIN bugle.definition_step d ON d.definition = r.definition
+    UNION
+    SELECT t.queue
+    FROM unnest(p_run) AS u (run)
+    JOIN bugle.run r ON r.id = u.run
+    JOIN bugle.flow_routed t ON t.namespace = r.namespace
+    UNION
+    SELECT o.id FROM bugle.queue k JOIN bugle.queue o ON o.claim_limit = k.claim_limit WHERE k.id = p_queue
   ) q
-  WHERE EXISTS (
+  WHERE (EXISTS (
       SELECT FROM generate_series(0, 3) AS l (lane)
       CROSS JOIN LATERAL (SELECT FROM bugle.job k WHERE k.queue = q.queue AND k.lane = l.lane AND k.x = own LIMIT 1) made)
+      OR (SELECT k.claim_limit FROM bugle.queue k WHERE k.id = q.queue) IS NOT NULL)
     AND pg_try_advisory_xact_lock_shared(bugle.bell_class(), bugle.bucket_of(q.queue));
 END $$;
 
@@ -139,7 +148,7 @@ BEGIN
   RETURN QUERY
   SELECT u.id, NULL::int FROM unnest(held.id) AS u (id)
   UNION ALL
-  SELECT NULL, q FROM bugle.unrung(ARRAY(SELECT DISTINCT e.run FROM unnest(ends) AS e)) AS q;
+  SELECT NULL, q FROM bugle.unrung(p_queue, ARRAY(SELECT DISTINCT e.run FROM unnest(ends) AS e)) AS q;
 END $$;
 
 -- What is wrong with the output of a decision; NULL: nothing.
@@ -243,9 +252,28 @@ BEGIN
     WHERE d.events IS NOT NULL
       AND CASE w->>'on' WHEN 'success' THEN m.state = 'succeeded' WHEN 'failure' THEN m.state = 'failed' WHEN 'retry' THEN m.state = 'waiting' ELSE m.state <> 'waiting' END
   LOOP
-    PERFORM bugle.push(e.queue, e.run::text, jsonb_build_object('definition', e.definition, 'version', e.version, 'run', e.run, 'step', e.step, 'element', nullif(e.idx, 0),
-      'state', e.state, 'at', p_moment, 'output', CASE WHEN e.state = 'succeeded' THEN (SELECT v.value FROM bugle.flow_value v WHERE v.run = e.run AND v.no = e.no AND v.idx = e.idx AND v.epoch = e.epoch) END), namespace => e.namespace);
+    PERFORM bugle.tell_event(e.namespace, e.queue, e.run::text, jsonb_build_object('definition', e.definition, 'version', e.version, 'run', e.run, 'step', e.step, 'element', nullif(e.idx, 0),
+      'state', e.state, 'at', p_moment, 'output', CASE WHEN e.state = 'succeeded' THEN (SELECT v.value FROM bugle.flow_value v WHERE v.run = e.run AND v.no = e.no AND v.idx = e.idx AND v.epoch = e.epoch) END));
   END LOOP;
+END $$;
+
+-- Pushes an event, as bugle.push does. A settlement never fails for it, or it would fail for ever: a queue that is full takes it all the same, one that was
+-- deleted is made again, and where there is one that cannot hold it, which nobody can make any more, that is told in the server's log.
+CREATE FUNCTION bugle.tell_event(p_namespace text, p_queue text, p_partition text, p_payload jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  number int := bugle.find_queue(p_namespace, p_queue);
+  what text;
+BEGIN
+  IF number IS NULL THEN
+    number := bugle.declare_queue(p_queue, p_namespace, 'messages');
+  END IF;
+  SELECT q.holds INTO what FROM bugle.queue q WHERE q.id = number;
+  IF what <> 'messages' THEN
+    RAISE WARNING 'an event of run % is not told: queue "%" holds %', p_partition, left(p_queue, 80), what;
+    RETURN;
+  END IF;
+  INSERT INTO bugle.tail (queue, partition, payload) VALUES (number, p_partition, p_payload::text);
+  PERFORM bugle.check_bell(number);
 END $$;
 
 -- Which of these jobs are still held and carry a step that is still theirs: as bugle.held for jobs.
@@ -294,5 +322,6 @@ BEGIN
   SELECT j.id
   FROM unnest(p_lane, p_x, p_id) AS u (lane, x, id)
   CROSS JOIN LATERAL (SELECT h.id, (h.payload->>0)::bigint AS run FROM bugle.job h WHERE h.queue = p_queue AND h.lane = u.lane AND h.x = u.x AND h.id = u.id OFFSET 0) j
-  WHERE NOT EXISTS (SELECT FROM bugle.run r WHERE r.id = j.run FOR NO KEY UPDATE SKIP LOCKED);
+  WHERE EXISTS (SELECT FROM bugle.run r WHERE r.id = j.run)   -- one that was removed holds nobody up
+    AND NOT EXISTS (SELECT FROM bugle.run r WHERE r.id = j.run FOR NO KEY UPDATE SKIP LOCKED);
 END $$;

@@ -64,7 +64,7 @@ CREATE FUNCTION bugle.audit_flow(p_namespace text DEFAULT NULL) RETURNS TABLE (r
   JOIN bugle.definition_step d ON d.definition = r.definition AND d.no = s.no
   LEFT JOIN carried c ON c.run = s.run AND c.no = s.no AND c.idx = s.idx AND c.epoch = s.epoch
   WHERE r.ended_at IS NULL AND coalesce(c.jobs, 0) <>
-    CASE WHEN s.state IN ('ready', 'running') OR s.state = 'waiting' AND s.why = 'retry' THEN 1 ELSE 0 END
+    CASE WHEN s.state IN ('ready', 'running') OR s.state = 'waiting' AND s.why IN ('retry', 'snoozed') THEN 1 ELSE 0 END
   UNION ALL
   SELECT s.run, s.no, format('items_left is %s, and %s of its elements have not ended', s.items_left, c.left_over)
   FROM live r

@@ -115,7 +115,7 @@ BEGIN
   END IF;
 END $$;
 
--- Tries a step again that failed, or that waits for its next attempt, with all its attempts anew; an element of a map as well. Returns the state that it was in.
+-- Tries a step again that failed, was put off, or waits for its next attempt, with all its attempts anew; an element of a map as well. Returns the state that it was in.
 CREATE FUNCTION bugle.retry_step(run bigint, step text, element int DEFAULT 0, namespace text DEFAULT 'default', actor text DEFAULT NULL, reason text DEFAULT NULL) RETURNS text LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -125,7 +125,7 @@ DECLARE
   moment timestamptz := clock_timestamp();
   below smallint[] := bugle.descendants(r.definition, s.no);
 BEGIN
-  IF NOT (s.state = 'failed' OR s.state = 'waiting' AND s.why = 'retry') THEN
+  IF NOT (s.state = 'failed' OR s.state = 'waiting' AND s.why IN ('retry', 'snoozed')) THEN
     RAISE EXCEPTION 'step "%" of run % is %', left(a_step, 80), r.id, s.state
       USING ERRCODE = 'BGL13', HINT = 'Only a step that failed or waits for its next attempt can be tried again; restart from it to run it once more.';
   END IF;

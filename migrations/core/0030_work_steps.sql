@@ -3,7 +3,7 @@
 
 -- What a step is to whoever claimed it under p_token in epoch p_epoch:
 --   held: it runs under that token
---   ended: it succeeded, failed or waits for its next attempt, and it was this token that ran it
+--   ended: it succeeded, failed, was put off or waits for its next attempt, and it was this token that ran it
 --   taken: another token runs it, or has run it since
 --   changed: somebody cancelled, restarted, retried, resolved or skipped it, or its deadline came; state and why say what it is now
 --   gone: there is no such step
@@ -56,6 +56,44 @@ BEGIN
   RETURN QUERY SELECT unnest(given);
 END $$;
 
+-- Puts steps off that were begun, each by its time: as bugle.snooze for jobs. They wait, and the attempt is not counted. One whose job is put off because it
+-- could not even be begun stays what it is.
+INSERT INTO bugle.step_move (from_state, to_state, cause) VALUES ('running', 'waiting', 'snooze');
+CREATE FUNCTION bugle.snooze_steps(
+  p_queue int, p_lane smallint[], p_x bigint[], p_id bigint[], p_token bigint[], p_closed bigint[], p_delay interval[]
+) RETURNS SETOF bigint LANGUAGE plpgsql
+SET lock_timeout = '1s' SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan SET jit = off AS $$
+DECLARE
+  moment timestamptz := clock_timestamp();
+BEGIN
+  RETURN QUERY
+  WITH held AS (
+    SELECT (t.job).*, t.worker, p_token[t.n] AS token, moment + p_delay[t.n] AS until FROM bugle.take_held(p_queue, p_lane, p_x, p_id, p_token) t
+  ), again AS (
+    INSERT INTO bugle.due (queue, lane, attempt, due_at, id, enqueued_at, max_attempts, kind, key, extra, payload)
+    SELECT h.queue, h.lane, h.attempt, h.until, h.id, h.enqueued_at, h.max_attempts, h.kind, h.key, h.extra, h.payload FROM held h
+  ), carried AS (
+    SELECT (h.payload->>0)::bigint AS run, (h.payload->>1)::smallint AS no, (h.payload->>2)::int AS idx, (h.payload->>3)::int AS epoch, h.attempt, h.worker, h.token, h.until
+    FROM held h ORDER BY 1, 2, 3
+  ), moved AS (
+    UPDATE bugle.step s SET state = 'waiting', why = 'snoozed', due_at = c.until, attempt = c.attempt, since = moment
+    FROM carried c
+    WHERE s.run = c.run AND s.no = c.no AND s.idx = c.idx AND s.epoch = c.epoch AND s.token = c.token AND s.state = 'running'
+    RETURNING s.run, s.no, s.idx, s.epoch, s.attempt, s.due_at, c.worker
+  ), logged AS (
+    INSERT INTO bugle.flow_event (at, run, no, idx, epoch, cause, from_state, to_state, attempt, actor, why, due_at)
+    SELECT moment, m.run, m.no, m.idx, m.epoch, 'snooze', 'running', 'waiting', m.attempt, m.worker, 'snoozed', m.due_at FROM moved m
+  ), closed AS (
+    DELETE FROM bugle.lease l WHERE l.token = ANY (p_closed)
+  ), counted AS (
+    INSERT INTO bugle.tally (queue, move, n) SELECT p_queue, 15, count(*) FROM held HAVING count(*) > 0
+  )
+  SELECT h.id FROM held h;
+  IF FOUND THEN   -- sleepers must learn of the moment
+    PERFORM bugle.check_bell(p_queue);
+  END IF;
+END $$;
+
 -- Does p_verdict (ack, fail, snooze or release) with one step, and tells what it is afterwards. was_held: its job was the caller's until now.
 -- p_in: of a failure when to try again (NULL: never), of a snooze when to go on.
 CREATE FUNCTION bugle.settle_step(
@@ -73,7 +111,7 @@ BEGIN
       WHEN 'fail' THEN
         PERFORM bugle.fail_steps(p_queue, ARRAY[p_lane], ARRAY[p_x], ARRAY[p_id], ARRAY[p_token], p_closed, ARRAY[p_in], ARRAY[p_code], ARRAY[p_message]);
       WHEN 'snooze' THEN
-        PERFORM bugle.snooze(p_queue, ARRAY[p_lane], ARRAY[p_x], ARRAY[p_id], ARRAY[p_token], p_closed, ARRAY[p_in]);
+        PERFORM bugle.snooze_steps(p_queue, ARRAY[p_lane], ARRAY[p_x], ARRAY[p_id], ARRAY[p_token], p_closed, ARRAY[p_in]);
       WHEN 'release' THEN
         PERFORM bugle.release_steps(p_queue, ARRAY[p_lane], ARRAY[p_x], ARRAY[p_id], ARRAY[p_token], p_closed);
     END CASE;

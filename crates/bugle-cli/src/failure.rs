@@ -59,6 +59,12 @@ impl Failure {
         self
     }
 
+    /// The same failure in other words, which say more.
+    pub(crate) fn saying(mut self, sentence: String) -> Self {
+        self.sentence = sentence;
+        self
+    }
+
     /// Tells it on standard error.
     pub(crate) fn report(&self, as_json: bool) -> Exit {
         if self.exit == Exit::ClosedPipe {
@@ -108,6 +114,7 @@ fn of_code(code: &str) -> Exit {
         _ if code == "42501" => Exit::Auth,                       // not let do it
         _ if code == "BGL04" => Exit::User,                       // the wrong verb for what the queue holds
         _ if code == "BGL10" || code == "BGL13" => Exit::User, // a version that is another; a step that is not in a state for it
+        _ if code == "BGL14" => Exit::User,                    // a number or a key that is another's
         _ if code == "BGL11" || code == "BGL12" => Exit::Nothing, // no such definition; no such run or step
         "22" | "23" | "54" | "3D" => Exit::User, // values, constraints, limits, no such database
         _ => Exit::Server,

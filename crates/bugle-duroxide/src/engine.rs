@@ -123,6 +123,10 @@ impl Source for TurnSource {
         Ok(answers)
     }
 
+    fn is_away(error: &sqlx::Error) -> bool {
+        bugle_wake::is_away(error)
+    }
+
     async fn hand_back(&self, _: Number, turn: Turn) {
         for pause in HAND_BACK_PAUSES {
             match self.store.release_turn(&turn.token, None, true).await {
@@ -162,6 +166,10 @@ impl Source for WorkSource {
             tell(&mut answers, &places, found, tail, self.sight.again(tail, asked));
         }
         Ok(answers)
+    }
+
+    fn is_away(error: &sqlx::Error) -> bool {
+        bugle_wake::is_away(error)
     }
 
     async fn hand_back(&self, _: Number, work: Claimed) {

@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::maintenance::Refused;
-use crate::metrics::Meter;
+use crate::meter::Meter;
 use crate::patience::Patience;
 use bugle::Bugle;
 use bugle::broker::{Broker, Counts, PartitionId};

@@ -112,7 +112,7 @@ impl From<definition::Error> for Error {
 fn of_code(code: &str) -> StatusCode {
     match code {
         // The queue holds something else; a version is there with another content; a step cannot be changed so.
-        "BGL04" | "BGL10" | "BGL13" => StatusCode::CONFLICT,
+        "BGL04" | "BGL10" | "BGL13" | "BGL14" => StatusCode::CONFLICT,
         "BGL11" | "BGL12" => StatusCode::NOT_FOUND, // no such definition, run or step
         "40P01" | "40001" | "55P03" => StatusCode::SERVICE_UNAVAILABLE, // others were in the way
         "0A000" => StatusCode::BAD_REQUEST,         // an option that cannot be had

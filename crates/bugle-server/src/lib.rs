@@ -13,7 +13,7 @@ mod engine;
 mod error;
 pub mod limits;
 mod maintenance;
-mod metrics;
+mod meter;
 mod params;
 mod patience;
 mod routes;

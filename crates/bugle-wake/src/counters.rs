@@ -1,5 +1,6 @@
 //! Everything is counted.
 
+use crate::recent::Recent;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ macro_rules! counters {
             pub(crate) causes: [Count; Why::ALL.len()],
             /// From a ring heard to the hand-out of what it announced.
             pub wake_latency: Histogram,
+            /// When some of these last happened.
+            pub(crate) recent: Recent,
         }
 
         impl Counters {
@@ -36,6 +39,8 @@ counters! {
     controls,
     /// Notifications that could not be read.
     garbage,
+    /// Rings after which the look found nothing: another node, or another waiter, was faster.
+    rings_in_vain,
     /// Looks sent.
     looks,
     /// Looks that found nothing.
@@ -66,6 +71,8 @@ counters! {
     connects,
     /// Connections of the listener lost.
     disconnects,
+    /// Attempts to connect to a database that was away, one a second; and one for every connection that broke.
+    probes,
     /// Background tasks that panicked and were started again.
     panics,
     /// Rings heard for queues in shadow mode.
@@ -112,6 +119,38 @@ impl Count {
     /// One more.
     pub fn one(&self) {
         self.add(1);
+    }
+}
+
+/// A number that rises and falls.
+#[derive(Debug, Default)]
+pub struct Gauge {
+    up: Count,
+    down: Count,
+}
+
+/// One more in a gauge, until it is dropped.
+#[must_use = "it falls at once"]
+#[derive(Debug)]
+pub struct Raised<'g>(&'g Gauge);
+
+impl Gauge {
+    /// One more, until what is returned is dropped.
+    pub fn raise(&self) -> Raised<'_> {
+        self.up.one();
+        Raised(self)
+    }
+
+    /// Its value.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.up.get().saturating_sub(self.down.get())
+    }
+}
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.down.one();
     }
 }
 

@@ -1,10 +1,11 @@
 //! One waiting consumer.
 
 use crate::number::Number;
+use crate::path::Given;
 use crate::registry::Registry;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// One waiting consumer: registered before the look that serves it. Dropping it hands back at once whatever was claimed for it.
 pub struct Intention<W, I> {
@@ -25,10 +26,10 @@ impl<W, I> Intention<W, I> {
         poll_fn(|context| self.registry.poll_ready(self.number, self.id, context)).await
     }
 
-    /// How long it could have been given something, without a fault or an order that may have prevented it, when it last was.
+    /// How what it took last was given to it; `None`: it has taken nothing.
     #[must_use]
-    pub fn was_open_for(&self) -> Duration {
-        self.registry.was_open_for(self.number, self.id)
+    pub fn given(&self) -> Option<Given> {
+        self.registry.given(self.number, self.id)
     }
 
     /// It wants so much more.

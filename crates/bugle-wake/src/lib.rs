@@ -13,6 +13,7 @@
 //! ```
 
 mod alert;
+mod breaker;
 mod counters;
 #[cfg(all(test, feature = "explore"))]
 mod explore;
@@ -23,8 +24,10 @@ mod node;
 mod number;
 mod options;
 mod pace;
+mod path;
 mod pump;
 mod queue;
+mod recent;
 mod registry;
 mod room;
 mod round;
@@ -37,13 +40,16 @@ mod sync;
 mod wake;
 
 pub use alert::Policy;
-pub use counters::{Count, Counters, Distribution, Histogram, Why};
+pub use breaker::{Breaker, is_away};
+pub use counters::{Count, Counters, Distribution, Gauge, Histogram, Raised, Why};
 pub use intention::Intention;
 pub use mode::{Mode, UnknownMode};
-pub use node::{Node, Place, Status};
+pub use node::{Listens, Node, Place, Status};
 pub use number::{BUCKETS, Bucket, Number};
 pub use options::{Options, Times};
+pub use path::{Given, Path};
 pub use pump::{Pump, Source};
+pub use recent::Lately;
 pub use registry::TooMany;
 pub use room::Room;
 pub use round::{Answer, Ask};

@@ -1,20 +1,23 @@
 //! The engine of one process: its listener, its seats and its pumps.
 
+use crate::breaker::{self, Breaker};
 use crate::counters::Counters;
 use crate::listener;
 use crate::mode::{Mode, Setting};
 use crate::number::Number;
 use crate::options::Options;
 use crate::pump::{self, Pump, Source, Timer};
+use crate::recent::Lately;
 use crate::registry::Registry;
 use crate::seat::Session;
 use crate::seats::{Holding, Seats};
 use crate::statements::Statements;
 use crate::supervise::supervise;
-use crate::wake::Wake;
+use crate::wake::{Found, Wake};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -51,6 +54,10 @@ pub(crate) struct Shared {
     pub(crate) seats: Arc<Seats>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) stop: CancellationToken,
+    /// How full PostgreSQL's queue of notifications was last, as the bits of a float.
+    pub(crate) notify_usage: AtomicU64,
+    pub(crate) breaker: Breaker,
+    started: Instant,
     pumps: Mutex<Vec<Arc<dyn Wake>>>,
     hooks: Mutex<Vec<Hook>>,
     control: Mutex<Control>,
@@ -64,11 +71,30 @@ struct Control {
     modes: HashMap<Number, Setting>,
 }
 
+/// What the listener of a node is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listens {
+    /// It listens: producers ring for this node.
+    Yes,
+    /// It has no connection, and tries to get one: until then the node polls.
+    Away,
+    /// LISTEN is switched off, impossible or useless here: the node polls.
+    No,
+}
+
 /// What a node does, for people and tests.
 #[derive(Debug, Clone)]
 pub struct Status {
     /// Can it be rung for?
     pub listening: bool,
+    /// What its listener is good for.
+    pub listens: Listens,
+    /// How full PostgreSQL's queue of notifications was at the last heartbeat, from 0 to 1.
+    pub notify_usage: f64,
+    /// What happened lately.
+    pub lately: Lately,
+    /// How long the database has been away; `None`: it is there, as far as is known.
+    pub away_for: Option<Duration>,
     /// The seats it holds.
     pub seats: Holding,
     /// Intentions that wait.
@@ -89,6 +115,9 @@ impl Node {
             seats: Arc::new(Seats::new(options.clone())),
             counters: Arc::default(),
             stop: CancellationToken::new(),
+            notify_usage: AtomicU64::default(),
+            breaker: Breaker::default(),
+            started: Instant::now(),
             pumps: Mutex::default(),
             hooks: Mutex::default(),
             control: Mutex::default(),
@@ -101,6 +130,16 @@ impl Node {
         node.spawn("listener", move || {
             let shared = shared.clone();
             async move { listener::run(&shared).await }
+        });
+        let shared = node.shared.clone();
+        node.spawn("breaker", move || {
+            let (stop, breaker, counters) =
+                (shared.stop.clone(), shared.breaker.clone(), shared.counters.clone());
+            let database = (*shared.place.pool.connect_options()).clone();
+            let within = shared.options.times.answer_within;
+            async move {
+                stop.run_until_cancelled(breaker::watch(breaker, database, within, counters)).await;
+            }
         });
         node
     }
@@ -120,7 +159,10 @@ impl Node {
             registry.close(); // nobody else will
         }
         let (source, pump) = (Arc::new(source), Pump { registry: registry.clone() });
-        self.spawn("pump", move || pump::run(source.clone(), registry.clone(), Arc::new(TokioTimer)));
+        let breaker = shared.breaker.clone();
+        self.spawn("pump", move || {
+            pump::run(source.clone(), registry.clone(), breaker.clone(), Arc::new(TokioTimer))
+        });
         pump
     }
 
@@ -171,19 +213,45 @@ impl Node {
     /// What it does now.
     #[must_use]
     pub fn status(&self) -> Status {
-        let now = Instant::now();
+        let (now, session) = (Instant::now(), self.shared.seats.session());
         let pumps = locked(&self.shared.pumps);
         let states: Vec<_> = pumps.iter().map(|p| p.state()).collect();
         let sleeps = pumps.iter().flat_map(|p| p.sleeps()).map(|(why, at)| (why.as_str(), at));
         let seats = self.shared.seats.next_timer().map(|at| ("seat", at));
         Status {
-            listening: self.shared.seats.session() == Session::Listening,
+            listening: session == Session::Listening,
+            listens: match session {
+                Session::Listening => Listens::Yes,
+                Session::Away => Listens::Away,
+                Session::Useless => Listens::No,
+            },
+            notify_usage: f64::from_bits(self.shared.notify_usage.load(Ordering::Relaxed)),
+            lately: self.shared.counters.recent.read(now),
+            away_for: self.shared.breaker.away_for(),
             seats: self.shared.seats.held(),
             intentions: states.iter().map(|s| s.waiting).sum(),
             looking: states.iter().map(|s| s.looking).sum(),
             alert: states.iter().any(|s| s.alert),
             sleeps: sleeps.chain(seats).map(|(why, at)| (why, at.saturating_duration_since(now))).collect(),
         }
+    }
+
+    /// Its breaker: whatever a part does by itself and again and again waits for it.
+    #[must_use]
+    pub fn breaker(&self) -> &Breaker {
+        &self.shared.breaker
+    }
+
+    /// How often its heart is to beat.
+    #[must_use]
+    pub fn heartbeat(&self) -> Duration {
+        self.shared.options.times.heartbeat
+    }
+
+    /// How long ago it was started.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.shared.started.elapsed()
     }
 
     /// The mode that this node knows for a queue.
@@ -211,6 +279,7 @@ impl Shared {
     fn stop(&self) {
         self.each(|pump, _| pump.close());
         self.stop.cancel();
+        self.breaker.end();
         self.each(|pump, _| pump.close()); // one that was made in between
     }
 
@@ -222,15 +291,16 @@ impl Shared {
         }
     }
 
-    /// Asks every pump, and tells whether one said yes.
-    pub(crate) fn any(&self, ask: impl Fn(&dyn Wake) -> bool) -> bool {
-        // All of them, even after a yes.
-        locked(&self.pumps).iter().filter(|pump| ask(&***pump)).count() > 0
+    /// A producer rang: tells every pump.
+    pub(crate) fn ring(&self, number: Number, now: Instant) -> Found {
+        let found = locked(&self.pumps).iter().map(|pump| pump.ring(number, now)).max();
+        found.unwrap_or(Found::Indifferent)
     }
 
     /// The heartbeat's look, and whoever else asked for it.
     pub(crate) fn beat(&self) {
         self.counters.heartbeats.one();
+        self.counters.recent.beat(Instant::now());
         self.each(|pump, now| pump.heartbeat(now));
         for hook in locked(&self.hooks).iter() {
             hook();

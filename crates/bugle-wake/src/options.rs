@@ -72,7 +72,7 @@ options! {
 pub struct Options {
     /// The times that it keeps.
     pub times: Times,
-    /// Rings within `linger` after which the bell is let go.
+    /// Rings within `linger` after which the bell is let go, of those that come before the last was answered.
     pub fast_rings: usize,
     /// What puts a pump on alert.
     pub alert: Policy,
@@ -114,7 +114,8 @@ impl Options {
             (
                 "fast_rings",
                 self.fast_rings.to_string(),
-                "Rings within `linger` after which the bell is let go.".to_owned(),
+                "Rings within `linger` after which the bell is let go, of those that come before the last was answered."
+                    .to_owned(),
             ),
             (
                 "alert",

@@ -2,6 +2,7 @@
 //! When rings come fast the node stays awake at short polls instead, and nobody rings for it.
 
 use crate::options::Times;
+use crate::wake::Found;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -9,11 +10,17 @@ use std::time::{Duration, Instant};
 /// It lets go for the producers' sake, and its own queues are as idle as before.
 const FOREIGN_POLL: Duration = Duration::from_millis(20);
 
+/// Rings that were answered before the next one came are fast only if so many times as many came in the same time: whoever is at rest is
+/// well served by them, but each costs its producer something.
+const AT_REST: u32 = 5;
+
 /// The pace of one bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// The newest rings.
+    /// The newest rings that came before the last was answered.
     rings: VecDeque<Instant>,
+    /// The newest of all.
+    all: VecDeque<Instant>,
     /// One of them was for a queue that somebody here wants.
     wanted: bool,
     /// Awake until then, unless work is found.
@@ -27,18 +34,21 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Notes a ring that the node was asleep for; does anybody here want that queue? True: they come fast, let go and linger.
-    pub(crate) fn ring(&mut self, now: Instant, wanted: bool, fast_rings: usize, times: &Times) -> bool {
-        // Older ones do not count, and are not kept however many are asked for.
-        while self.rings.front().is_some_and(|first| now.duration_since(*first) > times.linger) {
-            self.rings.pop_front();
+    /// Notes a ring for a bucket whose bell the node holds. True: they come fast, let go and linger.
+    pub(crate) fn ring(&mut self, now: Instant, found: Found, fast_rings: usize, times: &Times) -> bool {
+        forget(&mut self.rings, now, times.linger);
+        forget(&mut self.all, now, times.linger / AT_REST);
+        let is_first = self.rings.is_empty() && self.all.is_empty();
+        self.wanted = found != Found::Indifferent || (self.wanted && !is_first);
+        self.all.push_back(now);
+        if found.is_fast() {
+            self.rings.push_back(now);
         }
-        self.wanted = wanted || (self.wanted && !self.rings.is_empty());
-        self.rings.push_back(now);
-        if self.rings.len() < fast_rings {
+        if self.rings.len() < fast_rings && self.all.len() < fast_rings {
             return false;
         }
         self.rings.clear();
+        self.all.clear();
         let soon = self.slept_at.is_some_and(|at| now.duration_since(at) < self.linger + times.linger);
         self.linger = if soon { (self.linger * 2).min(times.linger_max) } else { times.linger };
         self.awake_until = Some(now + self.linger);
@@ -69,9 +79,17 @@ impl Pace {
     }
 }
 
+/// Older ones do not count, and are not kept however many are asked for.
+fn forget(rings: &mut VecDeque<Instant>, now: Instant, after: Duration) {
+    while rings.front().is_some_and(|first| now.duration_since(*first) > after) {
+        rings.pop_front();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wake::Found::{AtRest, Busy, Indifferent};
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
@@ -81,16 +99,25 @@ mod tests {
     fn slow_rings_keep_the_bell() {
         let (mut pace, times, begin) = (Pace::default(), Times::default(), Instant::now());
         for i in 0..1000 {
-            assert!(!pace.ring(begin + ms(100) * i, true, 8, &times));
+            assert!(!pace.ring(begin + ms(100) * i, Busy, 8, &times));
         }
         assert_eq!(pace.next_poll(begin + ms(100_000), &times), None);
+    }
+
+    #[test]
+    fn rings_that_are_answered_before_the_next_keep_the_bell_unless_they_come_five_times_as_fast() {
+        let (mut pace, times, begin) = (Pace::default(), Times::default(), Instant::now());
+        for i in 0..1000 {
+            assert!(!pace.ring(begin + ms(2) * i, AtRest, 8, &times));
+        }
+        assert!((0..8).any(|i| pace.ring(begin + ms(3000 + i), AtRest, 8, &times)));
     }
 
     #[test]
     fn rings_are_not_remembered_for_ever() {
         let (mut pace, times, begin) = (Pace::default(), Times::default(), Instant::now());
         for i in 0..1000 {
-            assert!(!pace.ring(begin + ms(10) * i, true, usize::MAX, &times));
+            assert!(!pace.ring(begin + ms(10) * i, Busy, usize::MAX, &times));
         }
         assert!(pace.rings.len() < 10, "{}", pace.rings.len());
     }
@@ -98,7 +125,7 @@ mod tests {
     #[test]
     fn fast_rings_let_go_and_the_node_lingers_while_work_comes() {
         let (mut pace, times, begin) = (Pace::default(), Times::default(), Instant::now());
-        let fast = (0..8).map(|i| pace.ring(begin + ms(i), true, 8, &times)).collect::<Vec<_>>();
+        let fast = (0..8).map(|i| pace.ring(begin + ms(i), Busy, 8, &times)).collect::<Vec<_>>();
         assert_eq!(fast, [false, false, false, false, false, false, false, true]);
         let at = begin + ms(40);
         assert_eq!(pace.next_poll(at, &times), Some(at + times.linger_poll));
@@ -120,7 +147,7 @@ mod tests {
     #[test]
     fn rings_for_others_make_it_let_go_but_not_look_all_the_time() {
         let (mut pace, times, now) = (Pace::default(), Times::default(), Instant::now());
-        let fast = (0..8).any(|_| pace.ring(now, false, 8, &times));
+        let fast = (0..8).any(|_| pace.ring(now, Indifferent, 8, &times));
         assert!(fast, "producers must not ring for ever");
         assert_eq!(pace.next_poll(now, &times), Some(now + FOREIGN_POLL));
         assert_eq!(pace.next_poll(now, &times), Some(now + FOREIGN_POLL));
@@ -138,7 +165,7 @@ mod tests {
         let mut lingers = Vec::new();
         for _ in 0..7 {
             for _ in 0..8 {
-                pace.ring(now, true, 8, &times);
+                pace.ring(now, Busy, 8, &times);
             }
             lingers.push(pace.linger.as_millis());
             now += pace.linger;
@@ -147,7 +174,7 @@ mod tests {
         assert_eq!(lingers, [50, 100, 200, 400, 800, 1000, 1000]);
         now += Duration::from_secs(10);
         for _ in 0..8 {
-            pace.ring(now, true, 8, &times);
+            pace.ring(now, Busy, 8, &times);
         }
         assert_eq!(pace.linger, times.linger, "after a long sleep it begins anew");
     }

@@ -1,5 +1,6 @@
 //! The pump: serves all waiting intentions of one kind of work with one look at a time for each queue.
 
+use crate::breaker::Breaker;
 use crate::intention::Intention;
 use crate::number::Number;
 use crate::registry::{Registry, TooMany, Wish};
@@ -28,6 +29,9 @@ pub trait Source: Send + Sync + 'static {
         &self,
         asks: Vec<Ask<Self::Want>>,
     ) -> impl Future<Output = Result<Vec<Answer<Self::Item>>, Self::Error>> + Send;
+
+    /// May a look that failed like this mean that the database is away?
+    fn is_away(error: &Self::Error) -> bool;
 
     /// Gives back what was claimed for an intention that has gone, untouched.
     fn hand_back(&self, number: Number, item: Self::Item) -> impl Future<Output = ()> + Send;
@@ -105,6 +109,7 @@ enum Done<S: Source> {
 pub(crate) async fn run<S: Source>(
     source: Arc<S>,
     registry: Arc<Registry<S::Want, S::Item>>,
+    breaker: Breaker,
     timer: Arc<impl Timer>,
 ) {
     let mut under_way: FuturesUnordered<BoxFuture<'static, Done<S>>> = FuturesUnordered::new();
@@ -125,9 +130,9 @@ pub(crate) async fn run<S: Source>(
         }
         while looks < looks_max && !closed {
             let Some((round, asks)) = registry.arm(now) else { break };
-            let source = source.clone();
+            let (source, breaker) = (source.clone(), breaker.clone());
             looks += 1;
-            under_way.push(async move { Done::Look(round, source.look(asks).await) }.boxed());
+            under_way.push(async move { Done::Look(round, look(&*source, &breaker, asks).await) }.boxed());
         }
         if closed && under_way.is_empty() {
             return;
@@ -149,6 +154,20 @@ pub(crate) async fn run<S: Source>(
             () = time => {}
         }
     }
+}
+
+/// Looks when the database is there. What is armed meanwhile waits with it: its queues are looked at, as far as anybody can tell.
+async fn look<S: Source>(
+    source: &S,
+    breaker: &Breaker,
+    asks: Vec<Ask<S::Want>>,
+) -> Result<Vec<Answer<S::Item>>, S::Error> {
+    breaker.closed().await;
+    let looked = source.look(asks).await;
+    if looked.as_ref().is_err_and(S::is_away) {
+        breaker.trip();
+    }
+    looked
 }
 
 /// Lets those run that could run already.

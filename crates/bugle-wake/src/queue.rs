@@ -4,6 +4,7 @@ use crate::counters::Why;
 use crate::mode::Setting;
 use crate::number::Number;
 use crate::options::Times;
+use crate::path::Given;
 use crate::room::Share;
 use crate::round::Ask;
 use crate::shadow::Shadow;
@@ -51,12 +52,12 @@ pub(crate) struct Entry<W, I> {
     pub(crate) crowded: bool,
     /// Since when it could have been given something.
     pub(crate) open_since: Option<Instant>,
-    /// How long that had been so when it last was.
-    pub(crate) was_open_for: Duration,
+    /// How what it took last was given to it.
+    pub(crate) given: Option<Given>,
     /// Its part of a room, if it shares one.
     pub(crate) share: Option<Share>,
     /// Handed out and not yet taken.
-    pub(crate) ready: VecDeque<I>,
+    pub(crate) ready: VecDeque<(I, Given)>,
     pub(crate) waker: Option<Waker>,
 }
 

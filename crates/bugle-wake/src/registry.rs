@@ -8,11 +8,12 @@ use crate::counters::{Counters, Why};
 use crate::mode::Setting;
 use crate::number::Number;
 use crate::options::Options;
+use crate::path::Given;
 use crate::queue::{Entry, Queue};
 use crate::room::Share;
 use crate::seats::Seats;
 use crate::sync::{Mutex, Signal};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -33,8 +34,12 @@ pub(crate) struct Inner<W, I> {
     pub(crate) queues: BTreeMap<Number, Queue<W, I>>,
     /// Rows that differ from the default.
     pub(crate) settings: HashMap<Number, Setting>,
+    /// Those whose mode somebody has been warned of, if it is one to warn of.
+    warned: BTreeSet<Number>,
     next_id: u64,
     pub(crate) waiting: usize,
+    /// Looks under way.
+    pub(crate) looks: usize,
     /// Work of these was found unannounced: if no ring for it is heard in time, a wake was missed, whether or not anybody still waits.
     pub(crate) suspects: BTreeMap<Number, Suspect>,
     /// Claimed for intentions that have gone meanwhile.
@@ -76,8 +81,10 @@ impl<W, I> Registry<W, I> {
         let inner = Inner {
             queues: BTreeMap::new(),
             settings: HashMap::new(),
+            warned: BTreeSet::new(),
             next_id: 0,
             waiting: 0,
+            looks: 0,
             suspects: BTreeMap::new(),
             unclaimed: Vec::new(),
             alert,
@@ -99,10 +106,11 @@ impl<W, I> Registry<W, I> {
         let id = inner.next_id;
         let setting = inner.settings.get(&number).copied().unwrap_or_default();
         inner.end_alert_of_nobody(now);
-        let queue = inner.queues.entry(number).or_insert_with(|| {
+        // Once: who waits for one thing after the other makes its queue anew each time.
+        if inner.warned.insert(number) {
             setting.mode.warn_of(number);
-            Queue::new(setting)
-        });
+        }
+        let queue = inner.queues.entry(number).or_insert_with(|| Queue::new(setting));
         // Others wait here in vain, and what they wait for will be announced to them: he hears of it with them.
         let joins = queue.dry && queue.has_demand() && queue.setting.mode.is_rung();
         queue.entries.push_back(Entry {
@@ -113,7 +121,7 @@ impl<W, I> Registry<W, I> {
             asks: false,
             crowded: false,
             open_since: (most > 0).then_some(now),
-            was_open_for: Duration::ZERO,
+            given: None,
             share,
             ready: VecDeque::new(),
             waker: None,
@@ -164,7 +172,7 @@ impl<W, I> Registry<W, I> {
             inner.queues.remove(&number);
         }
         inner.waiting -= 1;
-        let untaken = gone.into_iter().flat_map(|e| e.ready).map(|item| (number, item));
+        let untaken = gone.into_iter().flat_map(|e| e.ready).map(|(item, _)| (number, item));
         inner.unclaimed.extend(untaken);
         if has_room {
             inner.wake_crowded(now);
@@ -179,7 +187,8 @@ impl<W, I> Registry<W, I> {
         let closed = inner.closed;
         let entry = inner.queues.get_mut(&number).and_then(|q| q.entries.iter_mut().find(|e| e.id == id));
         let Some(entry) = entry else { return Poll::Ready(None) };
-        if let Some(item) = entry.ready.pop_front() {
+        if let Some((item, given)) = entry.ready.pop_front() {
+            entry.given = Some(given);
             return Poll::Ready(Some(item));
         }
         if closed {
@@ -189,11 +198,11 @@ impl<W, I> Registry<W, I> {
         Poll::Pending
     }
 
-    /// How long a waiter could have been given something when it last was.
-    pub(crate) fn was_open_for(&self, number: Number, id: u64) -> Duration {
+    /// How what a waiter took last was given to it.
+    pub(crate) fn given(&self, number: Number, id: u64) -> Option<Given> {
         let inner = self.inner.lock();
         let entry = inner.queues.get(&number).and_then(|q| q.entries.iter().find(|e| e.id == id));
-        entry.map_or(Duration::ZERO, |entry| entry.was_open_for)
+        entry.and_then(|entry| entry.given)
     }
 
     /// Tells the seats whether a queue's demand began or ended.
@@ -212,7 +221,7 @@ impl<W, I> Registry<W, I> {
         *closed = true;
         for (number, queue) in queues {
             for entry in &mut queue.entries {
-                unclaimed.extend(entry.ready.drain(..).map(|item| (*number, item)));
+                unclaimed.extend(entry.ready.drain(..).map(|(item, _)| (*number, item)));
                 if let Some(waker) = entry.waker.take() {
                     waker.wake();
                 }

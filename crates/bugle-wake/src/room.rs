@@ -25,6 +25,12 @@ impl Room {
         Self(Arc::new(Mutex::new(Slots { all: slots, free: slots, refused: false })))
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn all(&self) -> u32 {
+        self.0.lock().all
+    }
+
     /// How many are in use or reserved.
     #[must_use]
     pub fn taken(&self) -> u32 {

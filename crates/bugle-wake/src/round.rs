@@ -4,6 +4,7 @@ use crate::alert::{Event, Looked};
 use crate::counters::Why;
 use crate::mode::Mode;
 use crate::number::Number;
+use crate::path::Given;
 use crate::queue::{Flag, Queue};
 use crate::registry::{Inner, RING_WITHIN, Registry, Suspect};
 use crate::seat::Dry;
@@ -87,6 +88,7 @@ impl<W: Clone, I> Registry<W, I> {
         if timers {
             self.note(&mut inner, Event::Timer, now);
         }
+        inner.looks += 1;
         self.counters.looks.one();
         Some((round, asks))
     }
@@ -94,6 +96,7 @@ impl<W: Clone, I> Registry<W, I> {
     /// A look failed, and nobody knows what it did: the flags are raised again. It never leads to sleep (rule 4).
     pub(crate) fn failed(&self, round: &Round, now: Instant) {
         let mut inner = self.inner.lock();
+        inner.looks = inner.looks.saturating_sub(1);
         self.counters.failed_looks.one();
         self.note_look(&mut inner, Looked::Failed, now);
         self.note(&mut inner, Event::LookFailed, now);
@@ -113,6 +116,7 @@ impl<W: Clone, I> Registry<W, I> {
     /// Hands out what a look brought, in the order of registration, and decides for each of its queues what comes next (rule 4).
     pub(crate) fn hand_out(&self, round: Round, answers: Vec<Answer<I>>, now: Instant) {
         let mut inner = self.inner.lock();
+        inner.looks = inner.looks.saturating_sub(1);
         let mut answers = round.asks.iter().zip(answers).peekable();
         let (mut found_any, mut has_room) = (false, false);
         for (number, reason) in round.reasons {
@@ -124,7 +128,7 @@ impl<W: Clone, I> Registry<W, I> {
                 has_room |= inner.brought(number, *id, answer.taken);
                 if let Some(item) = answer.item {
                     found = true;
-                    self.deliver(&mut inner, number, *id, answer.taken, item, now);
+                    self.deliver(&mut inner, (number, *id), answer.taken, (item, reason.why), now);
                 }
             }
             found_any |= found;
@@ -139,16 +143,22 @@ impl<W: Clone, I> Registry<W, I> {
         self.note_look(&mut inner, if found_any { Looked::Found } else { Looked::Empty }, now);
     }
 
-    fn deliver(&self, inner: &mut Inner<W, I>, number: Number, id: u64, taken: u32, item: I, now: Instant) {
+    fn deliver(
+        &self,
+        inner: &mut Inner<W, I>,
+        (number, id): (Number, u64),
+        taken: u32,
+        (item, why): (I, Why),
+        now: Instant,
+    ) {
         let queue = inner.queues.get_mut(&number).filter(|_| !inner.closed);
         match queue.and_then(|q| q.entries.iter_mut().find(|e| e.id == id)) {
             Some(entry) => {
                 self.counters.hand_outs.one();
                 entry.most = if entry.once { 0 } else { entry.most.saturating_sub(taken) };
-                entry.was_open_for =
-                    entry.open_since.map_or(Duration::ZERO, |since| now.duration_since(since));
+                let was_open_for = entry.open_since.map_or(Duration::ZERO, |since| now.duration_since(since));
                 entry.open_since = entry.open_since.filter(|_| entry.most > 0);
-                entry.ready.push_back(item);
+                entry.ready.push_back((item, Given { why, was_open_for }));
                 if let Some(waker) = entry.waker.take() {
                     waker.wake();
                 }
@@ -174,7 +184,7 @@ impl<W: Clone, I> Registry<W, I> {
             self.seats.found(number.bucket(), now);
             queue.empty_looks = 0;
             match reason.why {
-                Why::Ring => self.counters.wake_latency.note(now.duration_since(reason.at)),
+                Why::Ring => self.note_latency(now.duration_since(reason.at), now),
                 // What was announced while the look was under way may be what it found.
                 Why::Heartbeat if !queue.flag.is_some_and(|flag| flag.announces()) => {
                     inner.suspects.insert(number, Suspect { until: now + RING_WITHIN, shadow: false });
@@ -190,6 +200,9 @@ impl<W: Clone, I> Registry<W, I> {
             }
         } else {
             queue.empty_looks = queue.empty_looks.saturating_add(1);
+            if reason.why == Why::Ring {
+                self.counters.rings_in_vain.one();
+            }
         }
         self.recount(number, queue, now);
         if queue.is_over() {
@@ -212,6 +225,11 @@ impl<W: Clone, I> Registry<W, I> {
             queue.look_at(now + self.options.times.alert_interval, Why::Alert);
         }
         self.until_next_look(number, queue, outcome.again, now);
+    }
+
+    fn note_latency(&self, latency: Duration, now: Instant) {
+        self.counters.wake_latency.note(latency);
+        self.counters.recent.latency(latency, now);
     }
 
     /// When to look again at a queue that has nothing now.
@@ -270,6 +288,7 @@ impl<W: Clone, I> Registry<W, I> {
                 continue;
             }
             self.counters.fallback_hits.one();
+            self.counters.recent.fallback_hit(now);
             tracing::warn!(
                 queue = number.0,
                 "fallback hit: the heartbeat found work that no ring had announced"
@@ -278,6 +297,7 @@ impl<W: Clone, I> Registry<W, I> {
         }
         if overdue > 0 {
             self.counters.delivery_timeouts.add(overdue);
+            self.counters.recent.delivery_timeout(now);
             self.note(&mut inner, Event::DeliveryTimeout, now);
         }
     }
@@ -302,7 +322,9 @@ impl<W: Clone, I> Registry<W, I> {
 
     /// A pump that died left looks behind that nobody will answer.
     pub(crate) fn restart(&self, now: Instant) {
-        for queue in self.inner.lock().queues.values_mut().filter(|q| q.looking) {
+        let mut inner = self.inner.lock();
+        inner.looks = 0;
+        for queue in inner.queues.values_mut().filter(|q| q.looking) {
             queue.looking = false;
             queue.wake(Why::Retry, now);
         }

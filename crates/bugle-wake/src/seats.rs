@@ -10,6 +10,7 @@ use crate::number::Bucket;
 use crate::options::Options;
 use crate::seat::{Dry, Errand, Held, Seat, Seated, Session};
 use crate::sync::{Mutex, Signal};
+use crate::wake::Found;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -106,12 +107,12 @@ impl Seats {
 
     /// A producer rang. When rings come fast the sentinel lets go (rule 8): the others will hear of it. True: then every queue of the bucket
     /// must look, or those that were not rung for would sleep on without the bell.
-    pub(crate) fn rung(&self, bucket: Bucket, now: Instant, wanted: bool) -> bool {
+    pub(crate) fn rung(&self, bucket: Bucket, now: Instant, found: Found) -> bool {
         let mut inner = self.inner.lock();
         let Some(seat) = inner.seats.get_mut(&bucket) else { return false };
         let fast = seat.held == Held::Bell
             && !seat.let_go
-            && seat.pace.ring(now, wanted, self.options.fast_rings, &self.options.times);
+            && seat.pace.ring(now, found, self.options.fast_rings, &self.options.times);
         if fast {
             seat.let_go = true;
             drop(inner);

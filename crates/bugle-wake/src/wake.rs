@@ -17,10 +17,28 @@ pub(crate) struct State {
     pub(crate) alert: bool,
 }
 
+/// How a ring found a node: what the last of these says of one of its pumps is true of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Found {
+    /// Nobody here wants that queue.
+    Indifferent,
+    /// Somebody wants that queue, and no look was under way.
+    AtRest,
+    /// Somebody wants that queue, and the pump was still looking for what came before.
+    Busy,
+}
+
+impl Found {
+    /// Does such a ring say that rings come too fast? One that nobody needs does, and one that comes before the last was answered.
+    pub(crate) fn is_fast(self) -> bool {
+        self != Self::AtRest
+    }
+}
+
 /// A pump, as whoever wakes it sees it.
 pub(crate) trait Wake: Send + Sync {
-    /// A producer rang for this queue. Does anybody here want it?
-    fn ring(&self, number: Number, now: Instant) -> bool;
+    /// A producer rang for this queue.
+    fn ring(&self, number: Number, now: Instant) -> Found;
     /// This process wrote work into this queue.
     fn local(&self, number: Number, now: Instant);
     /// Every queue of a bucket must be looked at.
@@ -42,24 +60,27 @@ pub(crate) trait Wake: Send + Sync {
 }
 
 impl<W: Send, I: Send> Wake for Registry<W, I> {
-    fn ring(&self, number: Number, now: Instant) -> bool {
+    fn ring(&self, number: Number, now: Instant) -> Found {
         let mut inner = self.inner.lock();
         inner.suspects.remove(&number);
-        let Some(queue) = inner.queues.get_mut(&number) else { return false };
+        let looks = inner.looks > 0;
+        let Some(queue) = inner.queues.get_mut(&number) else { return Found::Indifferent };
         if queue.setting.mode == Mode::Shadow {
             self.counters.shadow_rings.one();
             queue.stir(Why::Ring, now);
-            return queue.has_demand();
+            // No look answers it.
+            return if queue.has_demand() { Found::Busy } else { Found::Indifferent };
         }
         // Rule 9: every node looks on a ring for a queue that it has demand for; without demand it ignores it.
         if !queue.has_demand() || !queue.setting.mode.is_rung() {
-            return false;
+            return Found::Indifferent;
         }
+        let busy = looks || queue.flag.is_some();
         queue.wake(Why::Ring, now);
         self.note(&mut inner, Event::Ring, now);
         drop(inner);
         self.changed.raise();
-        true
+        if busy { Found::Busy } else { Found::AtRest }
     }
 
     fn local(&self, number: Number, now: Instant) {

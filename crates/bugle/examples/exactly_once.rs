@@ -28,7 +28,7 @@ async fn pay(
     stop: Shared<CancellationToken>,
     ctx: Ctx,
 ) -> Result<(), Failed> {
-    let mut tx = pool.begin().await?;
+    let mut tx = bugle::pg::begin(&pool).await?; // a handler may be interrupted here
     let update = "UPDATE account SET balance = balance + $2 WHERE id = $1 RETURNING balance";
     let balance: i64 =
         sqlx::query_scalar(update).bind(job.account).bind(job.amount).fetch_one(&mut *tx).await?;

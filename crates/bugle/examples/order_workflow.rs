@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
 
     // In one transaction with whatever belongs to it.
-    let mut tx = bugle.pool().begin().await?;
+    let mut tx = bugle.begin().await?;
     let run = flow.start("order", &json!({"items": ["tea", "cup"]})).key("order 7").on(&mut *tx).await?;
     tx.commit().await?;
     flow.signal(&format!("approval:{}", run.id()), &true, Some("Ann")).await?;

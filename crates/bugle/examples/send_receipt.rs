@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bugle = Bugle::connect(&server.url()).await?;
 
     // The order and its job: both are there when this commits, or neither is.
-    let mut tx = bugle.pool().begin().await?;
+    let mut tx = bugle.begin().await?;
     sqlx::query("CREATE TABLE orders (id bigint PRIMARY KEY)").execute(&mut *tx).await?;
     sqlx::query("INSERT INTO orders (id) VALUES ($1)").bind(42_i64).execute(&mut *tx).await?;
     let receipt = SendReceipt { order: 42, to: "ann@example.com".to_owned() };

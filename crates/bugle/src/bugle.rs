@@ -7,12 +7,13 @@ use crate::fuse::Fuse;
 use crate::jobs::inspect::same_cluster;
 use crate::jobs::{Company, EndSource, Enqueues, Statements};
 use crate::name::{NamespaceName, QueueName, SchemaName};
-use crate::pg::connect;
 use crate::pg::migrate::{CORE, Policy};
+use crate::pg::{self, connect};
 use crate::wake::Wake;
 use bugle_wake::{Number, Pump};
-use sqlx::PgPool;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgConnectOptions;
+use sqlx::{PgPool, Postgres};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -49,6 +50,7 @@ struct Home {
     flow: Arc<flow::Statements>,
     wake: OnceLock<Wake>,
     company: Arc<Company>,
+    flow_counters: flow::Counters,
     /// Looks for messages that found something.
     finds: Arc<AtomicU64>,
 }
@@ -96,6 +98,7 @@ impl Bugle {
             flow: Arc::new(flow::Statements::new(&options.schema)),
             wake: OnceLock::new(),
             company: Arc::default(),
+            flow_counters: flow::Counters::default(),
             finds: Arc::default(),
             pool,
             options,
@@ -118,6 +121,13 @@ impl Bugle {
     /// The same for a namespace whose number is known.
     pub(crate) fn with_namespace(&self, name: NamespaceName, number: i32) -> Self {
         Self { home: self.home.clone(), space: Arc::new(Space::new(&self.home, name, number)) }
+    }
+
+    /// Begins a transaction on the pool. Unlike `pool().begin()` this may be dropped at any moment, as handlers are that lose their lease or run
+    /// out of time: sqlx 0.9.0 would leave the connection inside a transaction that nobody ends, and what others write there would be lost. A pool
+    /// that was made by [`connect::pool`] mends that after Bugle has interrupted a handler; one of your own does not.
+    pub async fn begin(&self) -> Result<sqlx::Transaction<'static, sqlx::Postgres>, sqlx::Error> {
+        pg::begin(self.pool()).await
     }
 
     /// The pool that Bugle's own statements run on.
@@ -164,6 +174,29 @@ impl Bugle {
         })
     }
 
+    /// A connection of the pool, for what a node does again and again by itself: while the database is away it waits with everybody else.
+    pub(crate) async fn connection(&self) -> Result<PoolConnection<Postgres>, Error> {
+        let acquired = match self.node() {
+            Some(node) => node.breaker().acquire(self.pool()).await,
+            None => self.pool().acquire().await,
+        };
+        acquired.map_err(Error::connecting)
+    }
+
+    /// Returns when the database is there, as far as is known.
+    pub(crate) async fn is_there(&self) {
+        if let Some(node) = self.node() {
+            node.breaker().closed().await;
+        }
+    }
+
+    /// Something failed: may the database be away?
+    pub(crate) fn suspect(&self, error: &Error) {
+        if let Some(node) = self.node().filter(|_| error.is_away()) {
+            node.breaker().trip();
+        }
+    }
+
     /// The pump for the ends of jobs, started when it is first needed.
     pub(crate) fn ends(&self) -> &Pump<EndSource> {
         self.wake().ends(&self.home.pool, &self.home.statements)
@@ -177,6 +210,11 @@ impl Bugle {
     /// What the workflows of this handle share.
     pub(crate) fn flow_shared(&self) -> &flow::Shared {
         &self.space.flow
+    }
+
+    /// What this process has done for workflows, in all namespaces.
+    pub(crate) fn flow_counters(&self) -> &flow::Counters {
+        &self.home.flow_counters
     }
 
     /// The pump for messages, started when somebody first waits for one.

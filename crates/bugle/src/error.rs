@@ -121,6 +121,11 @@ impl Error {
         }
     }
 
+    /// May it mean that the database is away? A connection that broke is made anew first.
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(self, Self::NoConnection(error) if bugle_wake::is_away(error))
+    }
+
     /// Was it refused because somebody else held a lock for too long?
     pub(crate) fn is_locked(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if code == "55P03")

@@ -7,8 +7,10 @@ mod error;
 pub mod flow;
 #[doc(hidden)]
 pub mod fuse;
+pub mod health;
 pub mod jobs;
 pub mod limits;
+pub mod metrics;
 pub mod name;
 pub mod pg;
 pub mod span;
@@ -18,8 +20,8 @@ mod wake;
 /// What a program sees of the wake engine (docs/wake.md): its options, what it does and what it counts.
 pub mod wake_engine {
     pub use bugle_wake::{
-        Count, Counters, Distribution, Histogram, Holding, Node, Options, Policy, Status, Times, TooMany,
-        UnknownMode, Why,
+        Count, Counters, Distribution, Gauge, Histogram, Holding, Lately, Listens, Node, Options, Path,
+        Policy, Raised, Status, Times, TooMany, UnknownMode, Why,
     };
 }
 

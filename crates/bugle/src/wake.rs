@@ -31,12 +31,17 @@ impl Wake {
             node: node_name(),
         };
         let node = Node::start(options.wake.clone(), place);
-        let source = JobSource::new(pool.clone(), statements.clone());
+        let source = JobSource::new(pool.clone(), statements.clone(), node.breaker().clone());
         let finds = [source.finds.clone(), messages_found];
         let sweeper = Sweeper::new(pool.clone(), statements.clone(), broker.clone(), finds);
         let jobs = node.pump(source);
         sweeper.beat();
-        node.on_heartbeat(move || sweeper.beat());
+        let breaker = node.breaker().clone();
+        node.on_heartbeat(move || {
+            if breaker.away_for().is_none() {
+                sweeper.beat();
+            }
+        });
         Self { node, jobs, ends: OnceLock::new() }
     }
 

@@ -52,6 +52,7 @@ async fn a_healthy_database_has_no_fault() {
         "partitions",
         "locks",
         "paused",
+        "stale steps",
         "rights",
         "orphans",
         "counters",
@@ -213,4 +214,25 @@ async fn a_server_that_may_lose_jobs_is_refused_and_the_doctor_says_why() {
     assert_eq!(said.code, 2);
     assert!(said.stdout.contains("ALTER SYSTEM SET synchronous_commit = on"), "{}", said.stdout);
     assert_eq!(run(&["enqueue", "q", "k", "--allow-unsafe-database"]).code, 0);
+}
+
+#[tokio::test]
+async fn a_step_that_nobody_takes_is_told() {
+    let site = super::flow::defined(super::flow::DIAMOND).await;
+    let stale = || {
+        let findings = site.json(&["doctor", "--max-transaction", "1h"]);
+        let found = findings.as_array().unwrap().iter().find(|f| f["check"] == "stale steps").unwrap();
+        (found["level"].as_str().unwrap().to_owned(), found["found"].to_string())
+    };
+    super::flow::start(&site, &["order"]);
+    assert_eq!(site.run(&["flow", "set", "--stale-after", "1d"]).code, 0);
+    assert_eq!(stale().0, "ok", "not yet");
+    execute(&site, "UPDATE bugle.job SET due_at = due_at - interval '2 days'").await;
+    let (level, found) = stale();
+    assert!(
+        level == "warn" && found.contains("has been ready for 2d") && found.contains("steps"),
+        "{level}: {found}"
+    );
+    assert_eq!(site.run(&["flow", "steps", "pause"]).code, 0);
+    assert_eq!(stale().0, "ok", "it waits because somebody said so");
 }

@@ -95,6 +95,14 @@ impl<N: Need> Scope<N> {
         Ok(flow)
     }
 
+    /// The workflows, for something about all of them at once.
+    pub(crate) fn flow_everywhere(&self) -> Result<&Flow, Error> {
+        if self.sees_all() {
+            return Ok(self.app.flow_of_scope());
+        }
+        Err(refused(N::RIGHTS, "all workflows"))
+    }
+
     /// The workflows, for a list of which only what [`Scope::sees`] is shown.
     pub(crate) fn flow_seen(&self) -> &Flow {
         self.app.flow_of_scope()

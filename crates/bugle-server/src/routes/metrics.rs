@@ -5,11 +5,10 @@ use super::{Refusals, scoped};
 use crate::access::{Inspect, Public, Scope};
 use crate::app::App;
 use crate::error::Error;
-use crate::metrics::{CONTENT_TYPE, Kind, Text};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bugle::broker::Counts;
-use bugle::wake_engine::Node;
+use bugle::metrics::{CONTENT_TYPE, Kind, Text};
 use utoipa_axum::router::OpenApiRouter;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -52,9 +51,7 @@ fn of_node(app: &App) -> Text {
     text.sample(&[], counts.connections_waited_for());
     of_shares(counts, &mut text);
     app.meter().write(&mut text);
-    if let Some(node) = app.bugle().node() {
-        of_engine(node, &mut text);
-    }
+    app.bugle().write_metrics(&mut text);
     text
 }
 
@@ -72,27 +69,6 @@ fn of_shares(counts: &Counts, text: &mut Text) {
     text.family("bugle_broker_statements_total", Kind::Counter, "Statements that were sent for them.");
     for (kind, shares) in each {
         text.sample(&[("kind", kind)], shares.statements.get());
-    }
-}
-
-/// What the wake engine has counted.
-fn of_engine(node: &Node, text: &mut Text) {
-    let (status, counters) = (node.status(), node.counters());
-    text.family("bugle_intentions", Kind::Gauge, "Consumers that wait.");
-    text.sample(&[], status.intentions);
-    text.family("bugle_listening", Kind::Gauge, "1: a producer can ring for this node.");
-    text.sample(&[], u8::from(status.listening));
-    text.family("bugle_alert", Kind::Gauge, "1: it looks at short intervals after a fault.");
-    text.sample(&[], u8::from(status.alert));
-    text.family(
-        "bugle_wake_latency_seconds",
-        Kind::Histogram,
-        "From a ring heard to the hand-out of what it announced.",
-    );
-    text.histogram(&[], &counters.wake_latency);
-    for (name, value, meaning) in counters.table() {
-        text.family(&format!("bugle_wake_{name}_total"), Kind::Counter, meaning);
-        text.sample(&[], value);
     }
 }
 
@@ -119,5 +95,22 @@ async fn queues(scope: Scope<Inspect>) -> Result<Response, Error> {
     for row in scope.seen().list_groups(None).await?.iter().filter(|row| scope.sees(&row.queue)) {
         text.sample(&[("queue", &row.queue), ("group", &row.name)], row.lag);
     }
+    steps(&scope, &mut text).await?;
     Ok(answer(text))
+}
+
+/// How deep the queues of steps are.
+async fn steps(scope: &Scope<Inspect>, text: &mut Text) -> Result<(), Error> {
+    let rows = scope.flow_seen().list_queues().await?;
+    text.family(
+        "bugle_flow_queue_steps",
+        Kind::Gauge,
+        "Steps of a queue (worker set): waiting for their next attempt, ready, in workers' hands.",
+    );
+    for row in rows.iter().filter(|row| scope.sees(&row.name)) {
+        for (state, count) in [("waiting", row.scheduled), ("ready", row.ready), ("running", row.leased)] {
+            text.sample(&[("queue", &row.name), ("state", state)], count);
+        }
+    }
+    Ok(())
 }

@@ -22,7 +22,7 @@ mod transaction;
 
 use crate::app::App;
 use crate::error::{Error, Failed};
-use crate::metrics::attend;
+use crate::meter::attend;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri};

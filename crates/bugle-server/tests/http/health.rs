@@ -15,6 +15,11 @@ async fn a_server_says_that_it_lives_and_is_ready() {
     let health = site.get("/health").await;
     assert_eq!(health.status.as_u16(), 200);
     assert_eq!((&health.json["status"], &health.json["database"]), (&json!("healthy"), &json!("connected")));
+    until("all is well", async || site.get("/health").await.json["level"] == "ok").await;
+    let checks = site.get("/health").await.json["checks"].clone();
+    let names: Vec<_> = checks.as_array().unwrap().iter().map(|check| check["name"].clone()).collect();
+    assert_eq!(names, ["listener", "coordinators", "fallback", "lag"]);
+    assert!(checks.as_array().unwrap().iter().all(|check| !check["reason"].as_str().unwrap().is_empty()));
 }
 
 #[tokio::test]

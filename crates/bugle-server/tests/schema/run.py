@@ -30,6 +30,9 @@ def call(method, path, body=None):
 
 def fill_flow():
     """A workflow with a run that is under way. The number of the run."""
+    # The requests before may have paused everything, or have it polled once a day.
+    call("POST", "/api/v1/flow/settings/paused", {"paused": False})
+    call("POST", "/api/v1/flow/settings/mode", {"mode": None})
     steps = [{"name": "first"}, {"name": "work", "after": ["first"]}, {"name": "last", "after": ["work"]}]
     call("POST", "/api/v1/flow/definitions", {"name": "seeded", "steps": steps})
     run = call("POST", "/api/v1/flow/runs", {"definition": "seeded", "input": {"n": 1}})["id"]

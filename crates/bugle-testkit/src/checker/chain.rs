@@ -43,7 +43,9 @@ fn check_chain(facts: &Facts<'_>, job: &Job<'_>, limits: &Limits, report: &mut R
             };
             first_complaint.get_or_insert(complaint);
             match previous {
-                Some(held) if facts.faults.may_be_lost(held.answered, next.answered) => depth -= 1,
+                Some(held) if facts.faults.may_be_lost((held.invoked, held.answered), next.answered) => {
+                    depth -= 1;
+                }
                 _ => break,
             }
         }
@@ -163,5 +165,5 @@ pub(super) fn may_be_over(
     });
     ended
         || Causes::of(facts, job, held, (later, db_now), limits).any()
-        || facts.faults.may_be_lost(held.answered, later)
+        || facts.faults.may_be_lost((held.invoked, held.answered), later)
 }

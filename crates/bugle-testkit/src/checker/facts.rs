@@ -198,7 +198,8 @@ impl<'h> Facts<'h> {
         let renewals = self.renewals.get(&hand_out.token).into_iter().flatten();
         let sure = renewals.filter(|renewal| {
             let answered = renewal.answered.filter(|_| renewal.outcome == Outcome::Happened);
-            renewal.invoked < later && answered.is_some_and(|n| !self.faults.may_be_lost(n, later))
+            renewal.invoked < later
+                && answered.is_some_and(|n| !self.faults.may_be_lost((renewal.invoked, n), later))
         });
         sure.filter_map(|renewal| renewal.lease_until).fold(hand_out.lease_until, Ord::max)
     }

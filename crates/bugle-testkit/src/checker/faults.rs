@@ -27,11 +27,12 @@ pub(super) struct Faults<'h> {
 }
 
 impl Faults<'_> {
-    /// Whether a commit answered at `answered` may have been undone by a crash before event `later`.
-    pub(super) fn may_be_lost(&self, answered: u64, later: u64) -> bool {
+    /// Whether the commit of a call, sent and answered at these events, may have been undone by a crash before event `later`. One that was sent
+    /// before the crash was over may have committed before it, however late its answer was noted.
+    pub(super) fn may_be_lost(&self, (invoked, answered): (u64, u64), later: u64) -> bool {
         self.windows.iter().filter(|window| window.kind.loses_unflushed_commits()).any(|crash| {
             let end_n = crash.end.map_or(u64::MAX, |(n, _)| n);
-            answered < end_n && answered > crash.flushed_n && later > crash.begin_n
+            invoked < end_n && answered > crash.flushed_n && later > crash.begin_n
         })
     }
 

@@ -58,7 +58,8 @@ fn check_ending(
     report: &mut Report,
 ) {
     // A newer hand-out that a crash undid leaves the older lease in force.
-    let mut standing = newer.iter().filter(|newer| !facts.faults.may_be_lost(newer.answered, answered));
+    let mut standing =
+        newer.iter().filter(|newer| !facts.faults.may_be_lost((newer.invoked, newer.answered), answered));
     let culprit = match ending.op {
         Op::Ack => standing.next(),
         _ => standing.find(|newer| newer.answered < ending.invoked),
@@ -96,7 +97,9 @@ fn check_renewals(
         let Some(answered) = renewal.answered.filter(|_| renewal.outcome == Outcome::Happened) else {
             continue;
         };
-        if newer.answered < renewal.invoked && !facts.faults.may_be_lost(newer.answered, answered) {
+        if newer.answered < renewal.invoked
+            && !facts.faults.may_be_lost((newer.invoked, newer.answered), answered)
+        {
             let what = format!("token {} renewed after token {} was handed out", held.token, newer.token);
             report.violation(Rule::I6, job.id, &[newer.answered, renewal.invoked, answered], what);
         }

@@ -110,7 +110,7 @@ fn ready_again(
     limits: &Limits,
 ) -> Option<i64> {
     let mut renewals = facts.renewals.get(&held.token).into_iter().flatten();
-    if facts.faults.may_be_lost(held.answered, next.answered)
+    if facts.faults.may_be_lost((held.invoked, held.answered), next.answered)
         || renewals.any(|renewal| renewal.outcome == Outcome::Maybe)
     {
         return None;

@@ -18,7 +18,9 @@ fn check_row(facts: &Facts<'_>, row: &Row, report: &mut Report) {
     }
     // 0 stands for a row without a key of its own.
     let newest = job.hand_outs.last().filter(|newest| row.x != 0 && row.x <= newest.x);
-    if let Some(newest) = newest.filter(|newest| !facts.faults.may_be_lost(newest.answered, u64::MAX)) {
+    if let Some(newest) =
+        newest.filter(|newest| !facts.faults.may_be_lost((newest.invoked, newest.answered), u64::MAX))
+    {
         let what = format!("ready with x {}, but handed out with x {} already", row.x, newest.x);
         report.violation(Rule::I4, job.id, &[newest.answered], what);
     }

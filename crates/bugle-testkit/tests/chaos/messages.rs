@@ -72,7 +72,7 @@ async fn row_6_a_killed_backend_takes_all_connections_and_no_message_is_lost() {
     server.slow_flush(SLOW_FLUSH).await.unwrap();
     let nodes = Nodes::start_messages(&mut run, &server.url().unwrap(), 2, 3);
     let nemesis = run.nemesis();
-    again_and_again(seconds(4), Duration::from_secs(1), async || {
+    again_and_again(seconds(8), Duration::from_millis(1_500), async || {
         kill_some_backend(&server, &pool, &nemesis).await;
     })
     .await;

@@ -71,6 +71,10 @@ impl Source for Rows {
         Ok(answers)
     }
 
+    fn is_away(error: &Infallible) -> bool {
+        match *error {}
+    }
+
     async fn hand_back(&self, _: Number, rows: u32) {
         self.database.produce(rows, true).await;
     }
@@ -102,7 +106,7 @@ impl Node {
         let registry = Arc::new(Registry::new(options, seats.clone(), Arc::default()));
         let source = Rows { database: database.clone(), late: late.then(|| registry.clone()) };
         let tasks = vec![
-            spawn(pump::run(Arc::new(source), registry.clone(), Arc::new(NoTime))),
+            spawn(pump::run(Arc::new(source), registry.clone(), crate::Breaker::default(), Arc::new(NoTime))),
             spawn(listen(database.clone(), number, seats, registry.clone())),
         ];
         Self { pump: Pump { registry }, tasks, database: database.clone(), number }
@@ -129,8 +133,8 @@ async fn listen(database: Arc<Database>, node: usize, seats: Arc<Seats>, registr
         for call in calls {
             match call {
                 Call::Ring(bucket, number) => {
-                    let wanted = registry.ring(number, Instant::now());
-                    seats.rung(bucket, Instant::now(), wanted);
+                    let found = registry.ring(number, Instant::now());
+                    seats.rung(bucket, Instant::now(), found);
                 }
                 Call::Handover(bucket) => {
                     if seats.handover(bucket) {

@@ -10,8 +10,8 @@ use crate::seat::{Errand, Seated, Session as Use};
 use session::{Heard, Session, read_control, read_modes, ring_owed};
 use std::time::{Duration, Instant};
 
-/// The shortest and the longest pause before a connection is tried again.
-const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// The pause before a connection is tried again that was lost, and one that could not be had. (While the database is away it is the breaker that asks.)
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 /// More notifications than this at once are not read one by one: everybody looks instead.
 const INBOX_MAX: usize = 10_000;
 /// Above this part of PostgreSQL's queue of notifications the node does without rings, and below the second it returns to them.
@@ -27,10 +27,10 @@ enum Ended {
 
 /// Connects, serves, and connects again until the node stops.
 pub(crate) async fn run(shared: &Shared) {
-    let mut pause = RETRY.0;
     // A task that died left its session behind, and sleepers that nobody can ring for.
     let died = shared.seats.session() == Use::Listening;
     shared.seats.lost(Use::Away);
+    shared.breaker.witness(false);
     if died {
         shared.each(|pump, now| pump.fault(Event::ListenerLost, now));
     }
@@ -41,31 +41,49 @@ pub(crate) async fn run(shared: &Shared) {
             beat_at = Instant::now() + shared.options.times.heartbeat;
             shared.beat();
         }
+        if shared.breaker.away_for().is_some() {
+            wait_for_the_database(shared, beat_at).await;
+            continue;
+        }
         let opening = Box::pin(open(shared)); // rare, and large
         let Some(opened) = shared.stop.run_until_cancelled(opening).await else { break };
-        match opened {
+        let pause = match opened {
             Ok(None) => return poll_control(shared).await,
             Ok(Some(session)) => {
-                pause = RETRY.0;
                 shared.counters.connects.one();
+                shared.breaker.witness(true);
                 let ended = Listener { shared, session, heartbeat_at: first_heartbeat(shared), alert: false }
                     .serve()
                     .await;
+                shared.breaker.witness(false);
                 let Ended::Lost(why) = ended else { return };
                 tracing::warn!(why, "listener lost, connecting again");
+                shared.breaker.trip();
                 beat_at = Instant::now() + shared.options.times.heartbeat;
                 shared.counters.disconnects.one();
+                RETRY.0
             }
-            Err(error) => tracing::warn!(%error, "listener cannot connect, trying again"),
-        }
+            Err(error) => {
+                tracing::warn!(%error, "listener cannot connect, trying again");
+                RETRY.1
+            }
+        };
         shared.seats.lost(Use::Away);
         shared.each(|pump, now| pump.fault(Event::ListenerLost, now));
         // Jitter: the nodes of a fleet lose their connections together.
-        let wait = pause.mul_f64(rand::random_range(0.5..1.5));
-        pause = (pause * 2).min(RETRY.1);
+        let wait = pause.mul_f64(rand::random_range(1.0..1.5));
         shared.stop.run_until_cancelled(tokio::time::sleep(wait)).await;
     }
     pay(shared).await;
+}
+
+/// Until it is there, or the heart must beat.
+async fn wait_for_the_database(shared: &Shared, beat_at: Instant) {
+    tokio::select! {
+        () = shared.breaker.closed() => {}
+        () = tokio::time::sleep_until(beat_at.into()) => {}
+        () = shared.stop.cancelled() => {}
+    }
 }
 
 /// Rule 12 for a node that is stopped without a session: whoever relied on a bell that it lost (rule 11) is told all the same, if the
@@ -116,6 +134,7 @@ async fn poll_control(shared: &Shared) {
     while !shared.stop.is_cancelled() {
         if let Err(error) = poll_once(shared).await {
             tracing::warn!(%error, "control could not be read");
+            shared.breaker.trip();
         }
         if beat.elapsed() >= shared.options.times.heartbeat {
             beat = Instant::now();
@@ -128,9 +147,10 @@ async fn poll_control(shared: &Shared) {
 
 async fn poll_once(shared: &Shared) -> Result<(), sqlx::Error> {
     let (statements, pool) = (&shared.place.statements, &shared.place.pool);
-    let version = read_control(statements, pool).await?;
+    let mut connection = shared.breaker.acquire(pool).await?;
+    let version = read_control(statements, &mut *connection).await?;
     if shared.control() != Some(version) {
-        shared.set_modes(read_modes(statements, pool).await?);
+        shared.set_modes(read_modes(statements, &mut *connection).await?);
         shared.set_control(version);
         shared.tell_control();
     }
@@ -255,6 +275,7 @@ impl Listener<'_> {
         if self.shared.control() != Some(pulse.control) {
             self.read_control().await?;
         }
+        self.shared.notify_usage.store(pulse.notify_usage.to_bits(), std::sync::atomic::Ordering::Relaxed);
         self.mind_usage(pulse.notify_usage);
         self.shared.seats.heartbeat();
         if let Some(errand) = self.shared.seats.next_errand(Instant::now()) {
@@ -311,8 +332,8 @@ impl Listener<'_> {
         match Call::parse(payload) {
             Some(Call::Ring(bucket, number)) => {
                 shared.counters.rings.one();
-                let wanted = shared.any(|pump| pump.ring(number, now));
-                if shared.seats.rung(bucket, now, wanted) {
+                let found = shared.ring(number, now);
+                if shared.seats.rung(bucket, now, found) {
                     self.wake(bucket, Why::Linger);
                 }
             }

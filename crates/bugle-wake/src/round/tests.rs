@@ -3,7 +3,7 @@ use crate::options::Options;
 use crate::registry::Wish;
 use crate::room::{Room, Share};
 use crate::seats::Seats;
-use crate::wake::Wake as _;
+use crate::wake::{Found, Wake as _};
 use std::sync::Arc;
 
 const QUEUE: Number = Number(1);
@@ -100,7 +100,7 @@ fn who_finds_no_room_looks_when_there_is_some() {
     assert_eq!(asks.iter().map(|ask| (ask.number, ask.most)).collect::<Vec<_>>(), [(QUEUE, 2)]);
     registry.hand_out(round, vec![Answer { item: Some(()), taken: 2, full: true, ..Answer::default() }], now);
     assert!(registry.arm(now).is_none(), "all of it is in use");
-    assert!(registry.ring(OTHER, now));
+    assert_eq!(registry.ring(OTHER, now), Found::AtRest);
     assert!(registry.arm(now).is_none(), "nor does a ring make room");
 
     registry.add(QUEUE, ids[0], 1, now);

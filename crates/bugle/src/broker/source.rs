@@ -189,6 +189,10 @@ impl Source for MessageSource {
         Ok(answers)
     }
 
+    fn is_away(error: &Error) -> bool {
+        error.is_away()
+    }
+
     async fn hand_back(&self, _: Number, got: Got) {
         let Got::Messages(popped) = got else { return };
         let release = releases(&popped);

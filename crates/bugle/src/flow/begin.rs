@@ -53,13 +53,32 @@ pub(crate) struct Begun {
     pub(super) element: Option<Json<Box<RawValue>>>,
     pub(super) checkpoint: Option<Json<Box<RawValue>>>,
     /// How long it had been ready; none of one that was lost, or waited for its next attempt.
-    ready_ms: Option<i64>,
+    ready_us: Option<i64>,
 }
 
 impl Begun {
+    /// Of a job that carries a step of a run that was removed: it has only to be ended.
+    fn of_nothing(n: i32) -> Self {
+        Self {
+            n,
+            verdict: "gone".to_owned(),
+            step: String::new(),
+            definition: String::new(),
+            version: 0,
+            created_at: DateTime::UNIX_EPOCH,
+            attempts: 0,
+            timeout_ms: None,
+            input: None,
+            parents: None,
+            element: None,
+            checkpoint: None,
+            ready_us: None,
+        }
+    }
+
     /// How long it had been ready.
     pub(super) fn was_ready_for(&self) -> Option<Duration> {
-        self.ready_ms.map(|ms| Duration::from_millis(ms.unsigned_abs()))
+        self.ready_us.map(|us| Duration::from_micros(us.unsigned_abs()))
     }
 }
 
@@ -92,6 +111,10 @@ impl Batch for Begins {
     const MOST: usize = 100;
 
     async fn make(&self, worker: &Arc<str>, (): &mut (), calls: Vec<Begin>) -> Vec<Result<Begun, Error>> {
+        let mut connection = match self.0.connection().await {
+            Ok(connection) => connection,
+            Err(error) => return calls.iter().map(|_| Err(error.again())).collect(),
+        };
         crash::point("begin.before_send");
         let begun: Result<Vec<Begun>, _> = sqlx::query_as(self.0.flow_shared().statements.begin_steps())
             .bind(calls.iter().map(|call| call.place.0).collect::<Vec<_>>())
@@ -101,20 +124,17 @@ impl Batch for Begins {
             .bind(calls.iter().map(|call| call.attempt).collect::<Vec<_>>())
             .bind(calls.iter().map(|call| call.token).collect::<Vec<_>>())
             .bind(&**worker)
-            .fetch_all(self.0.pool())
+            .fetch_all(&mut *connection)
             .await;
         match begun.map_err(Error::executing) {
             Ok(mut begun) => {
                 crash::point("begin.after_commit");
                 begun.sort_by_key(|begun| begun.n);
                 let mut rows = begun.into_iter().peekable();
-                (1..).take(calls.len()).map(|n| rows.next_if(|row| row.n == n).ok_or_else(no_run)).collect()
+                let row = |n| rows.next_if(|row| row.n == n).unwrap_or_else(|| Begun::of_nothing(n));
+                (1..).take(calls.len()).map(row).map(Ok).collect()
             }
             Err(error) => calls.iter().map(|_| Err(error.again())).collect(),
         }
     }
-}
-
-fn no_run() -> Error {
-    Error::Bug("a job carries a step of a run that is not there".to_owned())
 }

@@ -218,12 +218,15 @@ impl StepQueue {
         };
         let place = wish.place;
         match self.flow.begin(&claim.worker, wish).await {
-            Ok(begun) => match begun.verdict.as_str() {
-                "run" => Ok(Some(self.claimed(job, place, begun, alone))),
-                "lost" => self.end(job, lost(), alone).await.map(|()| None),
-                // The step is none of this job's: the job goes, and nothing else happens.
-                _ => self.end(job, Verdict::Done, alone).await.map(|()| None),
-            },
+            Ok(begun) => {
+                self.flow.counters().note(&begun, job.given);
+                match begun.verdict.as_str() {
+                    "run" => Ok(Some(self.claimed(job, place, begun, alone))),
+                    "lost" => self.end(job, lost(), alone).await.map(|()| None),
+                    // The step is none of this job's: the job goes, and nothing else happens.
+                    _ => self.end(job, Verdict::Done, alone).await.map(|()| None),
+                }
+            }
             Err(error) => {
                 tracing::warn!(job = %job.id, %error, "step not begun");
                 self.end(job, Verdict::snooze(BEGIN_AGAIN_IN), alone).await?;

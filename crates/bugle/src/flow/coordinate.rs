@@ -4,15 +4,15 @@
 //! connection of its own, so that a thousand idle namespaces cost the heartbeat of one. Namespaces are found at the start and, through the
 //! control bell, when their first workflow is defined.
 
+use super::board::{Board, Coordination};
 use super::worker::Crew;
 use super::{Flow, StepWorker};
 use crate::jobs::worker::IntoVerdict;
 use crate::jobs::{Carries, ENGINE_QUEUE};
 use crate::name::NamespaceName;
 use crate::{Bugle, Error};
-use bugle_wake::{Count, Room};
+use bugle_wake::Room;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -31,61 +31,6 @@ pub struct Coordinators {
     least: u32,
     most: u32,
     board: Board,
-}
-
-/// What the coordinators of a process do, to be read while they run. Cheap to clone.
-#[derive(Clone, Default)]
-pub struct Board(Arc<Mutex<Written>>);
-
-#[derive(Default)]
-struct Written {
-    active: HashMap<i32, Coordination>,
-    started: u64,
-    room: Option<Room>,
-    stale: Option<Arc<Count>>,
-}
-
-/// One namespace on this node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Coordination {
-    /// Its name.
-    pub namespace: String,
-    /// Slots that are its own.
-    pub least: u32,
-    /// Most slots that it may take.
-    pub most: u32,
-}
-
-impl Board {
-    /// The namespaces that are served now, by name.
-    #[must_use]
-    pub fn active(&self) -> Vec<Coordination> {
-        let mut active: Vec<_> = self.written().active.values().cloned().collect();
-        active.sort_by(|a, b| a.namespace.cmp(&b.namespace));
-        active
-    }
-
-    /// How many coordinators were ever started.
-    #[must_use]
-    pub fn started(&self) -> u64 {
-        self.written().started
-    }
-
-    /// Common slots that are in use now.
-    #[must_use]
-    pub fn common_slots_taken(&self) -> u32 {
-        self.written().room.as_ref().map_or(0, Room::taken)
-    }
-
-    /// Steps that were ready for longer than they may while this node could have taken them.
-    #[must_use]
-    pub fn stale(&self) -> u64 {
-        self.written().stale.as_ref().map_or(0, |count| count.get())
-    }
-
-    fn written(&self) -> std::sync::MutexGuard<'_, Written> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Flow {
@@ -175,11 +120,9 @@ impl Coordinators {
             });
         }
         let room = Room::new(self.slots);
-        {
-            let mut board = self.board.written();
-            board.room = Some(room.clone());
-            board.stale = Some(self.template.stale());
-        }
+        self.board.begin(room.clone(), self.template.stale());
+        let flow = self.template.flow.clone();
+        let _opened = flow.counters().open(&self.board);
         let crew = self.template.crew();
         let mut round = Round { set: &self, crew, room, running: HashMap::new(), tasks: JoinSet::new() };
         round.serve(&stop).await;
@@ -227,11 +170,13 @@ impl Round<'_> {
                 control.borrow_and_update();
                 again = match self.list().await {
                     Ok(listed) => {
+                        self.set.board.listed(None);
                         self.reconcile(listed);
                         false
                     }
                     Err(error) => {
                         tracing::warn!(%error, "cannot list the namespaces that have workflows, trying again");
+                        self.set.board.listed(Some(error.to_string()));
                         true
                     }
                 };
@@ -249,11 +194,10 @@ impl Round<'_> {
     }
 
     async fn list(&self) -> Result<Vec<Listed>, Error> {
-        let likes: Vec<String> = self.set.patterns.iter().map(|pattern| like(pattern)).collect();
         sqlx::query_as(self.set.template.flow.statements().list_spaces())
             .bind(&self.set.queue)
-            .bind(likes)
-            .fetch_all(self.bugle().pool())
+            .bind(&self.set.patterns)
+            .fetch_all(&mut *self.bugle().connection().await?)
             .await
             .map_err(Error::executing)
     }
@@ -264,8 +208,10 @@ impl Round<'_> {
             if self.running.get(&space.namespace).is_some_and(|(known, _)| *known == space) {
                 continue;
             }
+            let (number, name) = (space.namespace, space.name.clone());
             if let Err(error) = self.start(space) {
-                tracing::error!(%error, "a namespace cannot be served");
+                tracing::error!(%error, namespace = name, "a namespace cannot be served");
+                self.set.board.fail(number, name, error.to_string());
             }
         }
     }
@@ -302,10 +248,8 @@ impl Round<'_> {
                 (number, steps.and(engine))
             }
         });
-        let mut board = self.set.board.written();
-        board.started += 1;
-        board.active.insert(number, Coordination { namespace: space.name.clone(), least, most });
-        drop(board);
+        self.set.board.start(number, Coordination { namespace: space.name.clone(), least, most });
+        self.set.template.flow.counters().coordinators_started.one();
         if let Some((_, old)) = self.running.insert(number, (space, stop)) {
             old.cancel();
         }
@@ -320,8 +264,13 @@ impl Round<'_> {
             Err(error) => (None, error.to_string()),
         };
         tracing::warn!(namespace = number, why, "a coordinator ended, starting it again");
+        self.set.template.flow.counters().coordinators_restarted.one();
         match number {
-            Some(number) => drop(self.running.remove(&number)),
+            Some(number) => {
+                if let Some((space, _)) = self.running.remove(&number) {
+                    self.set.board.fail(number, space.name, why);
+                }
+            }
             // A panic tells no number: whoever is not running any more is started again.
             None => self.running.retain(|_, (_, stop)| {
                 stop.cancel();
@@ -336,19 +285,6 @@ impl Round<'_> {
             stop.cancel();
         }
         while self.tasks.join_next().await.is_some() {}
-        self.set.board.written().active.clear();
+        self.set.board.end();
     }
-}
-
-/// A pattern as LIKE reads it.
-fn like(pattern: &str) -> String {
-    let mut like = String::with_capacity(pattern.len());
-    for letter in pattern.chars() {
-        match letter {
-            '*' => like.push('%'),
-            '%' | '_' | '\\' => like.extend(['\\', letter]),
-            other => like.push(other),
-        }
-    }
-    like
 }

@@ -47,7 +47,9 @@ impl Flow {
 
     /// Does it, and ends its job, in one transaction.
     async fn run_one(&self, queue: i32, job: Claimed, ctx: Ctx) -> Result<Verdict, Error> {
-        let mut tx = self.bugle.pool().begin().await.map_err(Error::connecting)?;
+        self.bugle.is_there().await;
+        let begun = self.bugle.begin().await.map_err(Error::connecting);
+        let mut tx = begun.inspect_err(|error| self.bugle.suspect(error))?;
         sqlx::query(self.statements().run_engine())
             .bind(queue)
             .bind(&job.kind)

@@ -222,6 +222,7 @@ impl Fate {
         match verdict {
             "ack" => state == Some("succeeded") || (state == Some("failed") && why == Some("decision")),
             "fail" => state == Some("failed") || (state == Some("waiting") && why == Some("retry")),
+            "snooze" => state == Some("waiting") && why == Some("snoozed"),
             _ => false,
         }
     }

@@ -4,27 +4,34 @@
 //! Whoever ends a step counts it down for its children, makes ready what may run now and ends the run of which nothing is left, in the same
 //! statement: there is no orchestrator in between (`migrations/core/0023_go_on.sql`).
 
+pub mod archive;
 mod begin;
+mod board;
 mod claim;
 mod coordinate;
+mod counters;
 pub mod definition;
 mod engine;
 mod hold;
 pub mod inspect;
 mod operate;
 mod receipt;
+mod route;
 mod run;
 mod setting;
 mod statements;
 mod step;
 mod worker;
 
+pub use board::{Board, Coordination, Unserved};
 pub use claim::{Claim, ClaimedStep, StepQueue};
-pub use coordinate::{Board, Coordination, Coordinators};
+pub use coordinate::Coordinators;
+pub use counters::Counters;
 pub use definition::Definition;
 pub use hold::StepEnd;
 pub use operate::By;
 pub use receipt::StepReceipt;
+pub use route::{ROUTES_MAX, Route};
 pub use run::{Run, RunHandle, RunId, RunState, Start, StepRow};
 pub use setting::{For, Settings};
 pub use step::Step;
@@ -79,6 +86,12 @@ impl Bugle {
 impl Flow {
     fn statements(&self) -> &Statements {
         &self.bugle.flow_shared().statements
+    }
+
+    /// What this process has done for workflows, in all namespaces that it works in, to be read while it does; as a text: [`Bugle::metrics`].
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        self.bugle.flow_counters()
     }
 
     /// Defines a workflow. The same content again is the version that is there; another content is another version, and a version never changes.

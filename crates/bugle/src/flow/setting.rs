@@ -18,7 +18,7 @@ pub enum For {
 }
 
 /// Settings to change. What is `None` stays as it is; `Some(None)` is inherited again.
-#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Settings {
     /// Slots of each node that are for this namespace alone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,9 +26,21 @@ pub struct Settings {
     /// Most slots of each node that this namespace may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots_most: Option<Option<u32>>,
+    /// Most steps of this namespace that run at once, on all nodes together: 1 to 100,000. Held by leases: what a dead worker held is free when
+    /// its lease ends. Steps that wait, and what Bugle does itself, are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps_most: Option<Option<u32>>,
     /// A step that is ready for longer than this and unclaimed, while somebody could take it, is an alarm.
     #[serde(rename = "stale_after_ms", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
     pub stale_after: Option<Option<Duration>>,
+}
+
+impl Settings {
+    /// Does it change nothing?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 #[allow(clippy::option_option, clippy::ref_option)] // serde's shape

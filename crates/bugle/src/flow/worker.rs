@@ -1,12 +1,13 @@
 //! Running steps: a worker of jobs whose jobs carry steps.
 
-use super::Flow;
 use super::begin::{Begin, Begun, lost};
 use super::step::Step;
+use super::{Counters, Flow};
 use crate::Error;
 use crate::jobs::worker::IntoVerdict;
 use crate::jobs::{Claimed, Ctx, Verdict, Worker};
-use bugle_wake::Count;
+use crate::pg::watched;
+use bugle_wake::{Count, Given};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
@@ -38,11 +39,13 @@ pub(super) struct Stale {
 
 impl Stale {
     /// A step was begun: had it waited longer than it may, while this worker could have been given it?
-    fn note(&self, begun: &Begun, was_open_for: Duration) {
+    fn note(&self, begun: &Begun, given: Option<Given>, counters: &Counters) {
+        let was_open_for = given.map_or(Duration::ZERO, |given| given.was_open_for);
         if let Some(ready_for) =
             begun.was_ready_for().filter(|time| *time > self.after && was_open_for > self.after)
         {
             self.count.one();
+            counters.note_stale();
             tracing::warn!(
                 step = begun.step,
                 definition = begun.definition,
@@ -181,12 +184,15 @@ impl Crew {
                 return Verdict::snooze(Duration::from_secs(1));
             }
         };
+        let counters = self.flow.counters();
+        counters.note(&begun, claimed.given);
         match begun.verdict.as_str() {
             "run" => {}
             "lost" => return lost(),
             _ => return Verdict::Done, // the step is none of this job's: the job goes, and nothing else happens
         }
-        self.stale.note(&begun, claimed.was_open_for);
+        self.stale.note(&begun, claimed.given, counters);
+        let _running = counters.running.raise();
         let timeout = begun.timeout_ms.map(|ms| Duration::from_millis(ms.unsigned_abs()));
         let step = match Step::new(&self.flow, ctx, place, begun) {
             Ok(step) => step,
@@ -195,7 +201,7 @@ impl Crew {
         let running = handler(step);
         match timeout {
             None => running.await,
-            Some(time) => tokio::time::timeout(time, running)
+            Some(time) => tokio::time::timeout(time, watched(running))
                 .await
                 .unwrap_or_else(|_| Verdict::fail("timeout", format!("it did not end within {time:?}"))),
         }

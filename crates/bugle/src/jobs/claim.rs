@@ -6,7 +6,7 @@ use super::source::Want;
 use super::{JobId, Queue, look};
 use crate::limits::{CLAIM_JOBS_MAX, LEASE_MILLISECONDS_MIN, LEASE_SECONDS_MAX};
 use crate::{Error, crash};
-use bugle_wake::Number;
+use bugle_wake::{Given, Number};
 use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -53,8 +53,8 @@ pub struct Claimed {
     pub lease_until: DateTime<Utc>,
     /// What ends it.
     pub receipt: Receipt,
-    /// How long the worker could have been given it, if it had been there.
-    pub(crate) was_open_for: Duration,
+    /// How it was given to whoever waited for it; none of one who did not wait.
+    pub(crate) given: Option<Given>,
 }
 
 /// Proof of a claim: what ack, fail and release must show. Worthless once the job was handed out anew.
@@ -117,7 +117,10 @@ impl Queue {
         let most = check_most(most)?.unsigned_abs();
         let intention = self.wake().jobs.once(Number(self.number), asked, most)?;
         match tokio::time::timeout(wait, intention.next()).await {
-            Ok(Some(look)) => Ok(Some(look)),
+            Ok(Some(mut look)) => {
+                look.jobs.iter_mut().for_each(|job| job.given = intention.given());
+                Ok(Some(look))
+            }
             Ok(None) => Err(Error::NoConnection(sqlx::Error::PoolClosed)), // the engine was stopped
             Err(_) => Ok(None),
         }
@@ -129,7 +132,7 @@ impl Queue {
         let renewed = sqlx::query_as(self.bugle.statements().renew())
             .bind(tokens)
             .bind(worker)
-            .fetch_all(self.bugle.pool())
+            .fetch_all(&mut *self.bugle.connection().await?)
             .await
             .map_err(Error::executing)?;
         crash::point("renew.after_commit");

@@ -89,7 +89,7 @@ impl<'b, I: Iterator<Item = Payload>> EnqueueBulk<'b, I> {
     /// Writes the jobs in a transaction of their own and returns how many they were when that has committed. All or none are written.
     pub async fn send(self) -> Result<u64, Error> {
         let bugle = self.bugle;
-        let mut tx = bugle.pool().begin().await.map_err(Error::connecting)?;
+        let mut tx = bugle.begin().await.map_err(Error::connecting)?;
         let name = self.queue.as_ref().ok().cloned();
         crash::point("enqueue.before_send");
         let count = self.on(&mut tx).await?;

@@ -206,6 +206,10 @@ impl Source for EndSource {
         answers.unwrap_or_else(|_| Err(Error::timed_out()))
     }
 
+    fn is_away(error: &Error) -> bool {
+        error.is_away()
+    }
+
     /// Nothing was claimed: whoever waits for the same job next finds the same end.
     async fn hand_back(&self, _: Number, _: Told) {}
 }

@@ -182,7 +182,7 @@ impl Body {
             extra: self.extra.map(|extra| extra.0),
             lease_until: self.until,
             receipt: Receipt { lane: self.lane, x: self.x, id: self.id, token },
-            was_open_for: Duration::ZERO,
+            given: None,
         }
     }
 }

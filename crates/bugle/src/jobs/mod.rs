@@ -22,7 +22,7 @@
 //!     let server = Server::start(Options::ephemeral()).await?; // or your own: Bugle::connect("postgres://...")
 //!     let bugle = Bugle::connect(&server.url()).await?;
 //!
-//!     let mut tx = bugle.pool().begin().await?;
+//!     let mut tx = bugle.begin().await?;
 //!     let id = bugle.enqueue(&Greet { name: "Ann".into() }).on(&mut *tx).await?;
 //!     tx.commit().await?;
 //!

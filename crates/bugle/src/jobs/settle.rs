@@ -147,7 +147,11 @@ impl Queue {
     }
 
     pub(super) async fn connection(&self) -> Result<PoolConnection<Postgres>, Error> {
-        self.bugle.pool().acquire().await.map_err(Error::connecting)
+        self.bugle.connection().await
+    }
+
+    pub(super) fn carries_steps(&self) -> bool {
+        self.carries == Carries::Steps
     }
 
     /// The statements that end jobs of this queue, on that connection.
@@ -320,8 +324,13 @@ impl Desk<'_> {
             .iter()
             .map(|(_, delay)| interval("snooze", (*delay).min(DURATION_MAX)))
             .collect::<Result<_, _>>()?;
+        let statements = self.queue.bugle.statements();
+        let sql = match self.queue.carries {
+            Carries::Nothing => statements.snooze(),
+            Carries::Steps => statements.snooze_steps(),
+        };
         let ended = columns
-            .bind_to(sqlx::query_scalar(self.queue.bugle.statements().snooze()).bind(self.queue.number))
+            .bind_to(sqlx::query_scalar(sql).bind(self.queue.number))
             .bind(closed)
             .bind(delay)
             .fetch_all(self.connection)

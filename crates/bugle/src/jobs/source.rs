@@ -6,7 +6,7 @@ use super::settle::release;
 use super::{Look, Statements};
 use crate::Error;
 use crate::pg::connect;
-use bugle_wake::{Answer, Ask, Number, Source};
+use bugle_wake::{Answer, Ask, Breaker, Number, Source};
 use sqlx::postgres::types::PgInterval;
 use sqlx::{PgConnection, PgPool};
 use std::sync::Arc;
@@ -30,19 +30,28 @@ pub(crate) struct Want {
 pub(crate) struct JobSource {
     pub(crate) pool: PgPool,
     pub(crate) statements: Arc<Statements>,
+    breaker: Breaker,
     /// A connection of the pump's own, kept warm: the pool deals its connections out in turn, each with plans to make anew and asked
     /// first whether it lives, which takes longer than the look.
-    warm: tokio::sync::Mutex<Option<(PgConnection, bool)>>,
+    warm: tokio::sync::Mutex<Option<Warm>>,
     /// Looks that found something.
     pub(crate) finds: Arc<AtomicU64>,
     hints: Hints,
 }
 
+struct Warm {
+    connection: PgConnection,
+    is_pinned: bool,
+    /// How often the database had been away when it was made.
+    outages: u64,
+}
+
 impl JobSource {
-    pub(crate) fn new(pool: PgPool, statements: Arc<Statements>) -> Self {
+    pub(crate) fn new(pool: PgPool, statements: Arc<Statements>, breaker: Breaker) -> Self {
         Self {
             pool,
             statements,
+            breaker,
             warm: tokio::sync::Mutex::default(),
             finds: Arc::default(),
             hints: Hints::default(),
@@ -52,11 +61,12 @@ impl JobSource {
     /// Looks on the warm connection, or on one of the pool when that is in use. One that breaks is not used again.
     async fn look_warm(&self, asks: &[look::Ask]) -> Result<Vec<Option<Look>>, Error> {
         let Ok(mut warm) = self.warm.try_lock() else {
-            let mut connection = self.pool.acquire().await.map_err(Error::connecting)?;
+            let mut connection = self.breaker.acquire(&self.pool).await.map_err(Error::connecting)?;
             return look(&mut connection, &self.statements, asks).await;
         };
-        let (mut connection, is_pinned) = match warm.take() {
-            Some(warm) => warm,
+        let outages = self.breaker.outages();
+        let (mut connection, is_pinned) = match warm.take().filter(|warm| warm.outages == outages) {
+            Some(warm) => (warm.connection, warm.is_pinned),
             None => connect::pinned(&self.pool.connect_options()).await?,
         };
         let mut looks = None;
@@ -71,7 +81,7 @@ impl JobSource {
             Some(looks) => looks,
             None => look(&mut connection, &self.statements, asks).await?,
         };
-        *warm = Some((connection, is_pinned));
+        *warm = Some(Warm { connection, is_pinned, outages });
         Ok(looks)
     }
 }
@@ -102,12 +112,16 @@ impl Source for JobSource {
         Ok(looks.into_iter().zip(asks).map(|(look, ask)| self.answer(look, &ask, begun)).collect())
     }
 
+    fn is_away(error: &Error) -> bool {
+        error.is_away()
+    }
+
     async fn hand_back(&self, number: Number, look: Look) {
         let receipts: Vec<_> = look.jobs.iter().map(|job| job.receipt).collect();
         // Trying again is safe: all jobs of the lease and the lease itself go in one statement.
         for pause in HAND_BACK_PAUSES {
             let released = async {
-                let mut connection = self.pool.acquire().await.map_err(Error::connecting)?;
+                let mut connection = self.breaker.acquire(&self.pool).await.map_err(Error::connecting)?;
                 release(&mut connection, self.statements.release(), number.0, &receipts, &[look.token]).await
             };
             match released.await {

@@ -5,7 +5,7 @@ use super::Statements;
 use crate::broker::{self, maintain};
 use crate::{Bugle, Error};
 use chrono::{DateTime, Utc};
-use sqlx::PgPool;
+use sqlx::{PgPool, SqlStr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,6 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const IDLE_TRIM_BEATS: u64 = 20;
 /// The partitions are looked at every so many heartbeats: about once an hour.
 const PARTITION_BEATS: u64 = 240;
+
+/// Runs of workflows that a statement removes, and events that it moves.
+const RUNS_AT_ONCE: i32 = 1_000;
+const EVENTS_AT_ONCE: i32 = 10_000;
+/// Such statements in a pass. What is left over goes with the next.
+const STATEMENTS_MAX: usize = 50;
 
 /// What one pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,17 +44,41 @@ async fn sweep(pool: &PgPool, statements: &Statements, now: Option<DateTime<Utc>
         .fetch_one(pool)
         .await
         .map_err(Error::executing)?;
+    let trimmed = trim(pool, statements, now).await?;
+    in_parts(pool, statements.keep_events(), now, EVENTS_AT_ONCE).await?;
     let dropped = sqlx::query_scalar(statements.drop_partitions())
         .bind(now)
         .fetch_one(pool)
         .await
         .map_err(Error::executing)?;
-    let trimmed = trim(pool, statements).await?;
     Ok(Swept { made, dropped, trimmed })
 }
 
-async fn trim(pool: &PgPool, statements: &Statements) -> Result<i64, Error> {
-    sqlx::query_scalar(statements.trim()).fetch_one(pool).await.map_err(Error::executing)
+/// `now` moves the clock for runs of workflows alone.
+async fn trim(pool: &PgPool, statements: &Statements, now: Option<DateTime<Utc>>) -> Result<i64, Error> {
+    let trimmed: i64 =
+        sqlx::query_scalar(statements.trim()).fetch_one(pool).await.map_err(Error::executing)?;
+    let removed = in_parts(pool, statements.remove_runs(), now, RUNS_AT_ONCE).await?;
+    Ok(trimmed + removed)
+}
+
+/// Repeats a statement, each in a transaction of its own, until it finds less than it may do at once. How much that was in all.
+async fn in_parts(
+    pool: &PgPool,
+    sql: SqlStr,
+    now: Option<DateTime<Utc>>,
+    at_once: i32,
+) -> Result<i64, Error> {
+    let mut total = 0;
+    for _ in 0..STATEMENTS_MAX {
+        let statement = sqlx::query_scalar(sql.clone()).bind(now).bind(at_once);
+        let done: i64 = statement.fetch_one(pool).await.map_err(Error::executing)?;
+        total += done;
+        if done < at_once.into() {
+            break;
+        }
+    }
+    Ok(total)
 }
 
 /// What a node does at its heartbeats. A pass that fails is tried again at the next.
@@ -94,7 +124,7 @@ impl Sweeper {
             let swept = if partitions {
                 sweep(&pool, &statements, None).await.map(drop)
             } else {
-                trim(&pool, &statements).await.map(drop)
+                trim(&pool, &statements, None).await.map(drop)
             };
             let maintained = if idle_turn {
                 maintain::maintain(&pool, &messages, None).await.map(drop)

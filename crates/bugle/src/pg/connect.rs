@@ -1,5 +1,6 @@
 //! A pool of connections, and the check that the server keeps what it is given.
 
+use super::begin;
 use crate::Error;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection, PgPool};
@@ -67,6 +68,12 @@ pub async fn pool(options: &Options) -> Result<PgPool, Error> {
                 Ok(true)
             })
         })
+        .after_release(|connection, _| {
+            Box::pin(async move {
+                begin::leave(connection).await?;
+                Ok(true)
+            })
+        })
         .max_connections(options.connections_max)
         .acquire_timeout(options.acquire_timeout)
         .connect_with(connect)
@@ -75,6 +82,9 @@ pub async fn pool(options: &Options) -> Result<PgPool, Error> {
     check_server(&pool, options.allow_unsafe).await?;
     Ok(pool)
 }
+
+/// In so long the server notices that a node whose claim it works on is gone.
+const GONE_WITHIN: &str = "500ms";
 
 /// A connection of its own, outside every pool.
 pub(crate) async fn one(options: &PgConnectOptions) -> Result<PgConnection, Error> {
@@ -89,19 +99,25 @@ pub(crate) async fn pinned(options: &PgConnectOptions) -> Result<(PgConnection, 
     let pins = ["seqscan", "bitmapscan", "hashjoin", "mergejoin"].map(|way| (format!("enable_{way}"), "off"));
     let settings = [("synchronous_commit", "off"), ("plan_cache_mode", "force_generic_plan"), ("jit", "off")];
     let pinned = options.clone().options(pins).options(settings);
-    match one(&pinned).await {
-        Ok(mut connection) => {
-            let are_set = sqlx::query_scalar(include_str!("are_pinned.sql")).fetch_one(&mut connection).await;
-            let are_set = are_set.map_err(Error::connecting)?;
-            Ok((connection, are_set))
+    // The server process of a node that was killed would wait for its turn and then claim for the dead. Not every system can notice it.
+    let watchful = pinned.clone().options([("client_connection_check_interval", GONE_WITHIN)]);
+    for pinned in [watchful, pinned] {
+        match one(&pinned).await {
+            Ok(mut connection) => {
+                let are_set =
+                    sqlx::query_scalar(include_str!("are_pinned.sql")).fetch_one(&mut connection).await;
+                let are_set = are_set.map_err(Error::connecting)?;
+                return Ok((connection, are_set));
+            }
+            // The server's system, or a pooler, that does not know what to do with them.
+            Err(Error::NoConnection(sqlx::Error::Database(_))) => {}
+            Err(error) => return Err(error),
         }
-        // A pooler that does not know what to do with them.
-        Err(Error::NoConnection(sqlx::Error::Database(_))) => Ok((one(options).await?, false)),
-        Err(error) => Err(error),
     }
+    Ok((one(options).await?, false))
 }
 
-async fn use_read_committed(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(super) async fn use_read_committed(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query(include_str!("read_committed.sql")).execute(connection).await.map(drop)
 }
 

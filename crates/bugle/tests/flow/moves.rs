@@ -1,6 +1,7 @@
 //! Every cause on every state of a step: what happens, what is refused; and the tables of legal moves list exactly what happened.
 
 use crate::fixture::{Place, spec};
+use crate::moved::compare_moved;
 use bugle::Verdict;
 use bugle::flow::{By, Claim, ClaimedStep, RunId, StepQueue, StepReceipt};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ const STATES: &[&str] = &[
     "ready",
     "ready, begin forgotten",
     "running",
-    "put off",
+    "waiting snoozed",
     "waiting retry",
     "waiting retry, begin forgotten",
     "waiting sleep",
@@ -38,6 +39,7 @@ const CAUSES: &[&str] = &[
     "ack",
     "fail",
     "dead",
+    "snooze",
     "release",
     "retry",
     "resolve",
@@ -60,6 +62,8 @@ const EXPECTED: &str = include_str!("moves.txt");
 /// Where steps are claimed by hand.
 struct Bench {
     place: Place,
+    /// Where every run is moved to, in whatever state it is.
+    elsewhere: Place,
     queue: StepQueue,
 }
 
@@ -87,7 +91,7 @@ impl Bench {
         place.define(&named("lenient", spec(&["p", "s < p"], &lenient))).await;
         place.define(&named("beside", spec(&["s", "q", "z < s q"], &json!({})))).await;
         let queue = place.bugle.flow().queue("steps").await.unwrap();
-        Self { place, queue }
+        Self { place, elsewhere: Place::new().await, queue }
     }
 
     async fn run_of(&self, definition: &str) -> RunId {
@@ -182,14 +186,16 @@ impl Bench {
             assert!(self.claim(run, "s", 0).await.is_none());
         }
         let unclaimed = ["pending", "ready", "skipped"].contains(&state)
-            || state.starts_with("waiting") && !state.starts_with("waiting retry");
+            || state.starts_with("waiting")
+                && !state.starts_with("waiting retry")
+                && state != "waiting snoozed";
         if unclaimed {
             return Subject { run, receipt: None };
         }
         let mut receipt = self.take(run, "s", 0).await;
         match state {
             "ready, begin forgotten" => self.forget_begin(run, "ready", "NULL").await,
-            "put off" => self.settle(&receipt, Verdict::snooze(HOUR)).await,
+            "waiting snoozed" => self.settle(&receipt, Verdict::snooze(HOUR)).await,
             "waiting retry" => self.settle(&receipt, later()).await,
             "waiting retry, begin forgotten" => {
                 self.settle(&receipt, later()).await;
@@ -222,6 +228,7 @@ impl Bench {
             "ack" => Some(Verdict::Done),
             "fail" => Some(later()),
             "dead" => Some(dead()),
+            "snooze" => Some(Verdict::snooze(HOUR)),
             "release" => Some(Verdict::Release),
             _ => None,
         };
@@ -273,6 +280,10 @@ impl Bench {
         let told = self.cause(cause, &subject).await;
         let after = self.look(subject.run).await;
         self.place.audit().await;
+        if !state.ends_with("forgotten") {
+            // The log of such a one lacks what the server forgot.
+            compare_moved(&self.place, &self.elsewhere, Some(&[subject.run])).await;
+        }
         let _ = self.place.bugle.flow().resume(subject.run, ANN).await.unwrap();
         self.place.bugle.flow().cancel(subject.run, ANN).await.unwrap();
         let moved = (after.0 > before.0).then_some(after.2);

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 impl Place {
     /// A namespace with the definition `d` of these steps.
-    async fn space(&self, name: &str, steps: &[&str]) -> Bugle {
+    pub(crate) async fn space(&self, name: &str, steps: &[&str]) -> Bugle {
         let name = NamespaceName::parse(name).unwrap();
         self.bugle.create_namespace(&name).await.unwrap();
         let bugle = self.bugle.in_namespace(&name).await.unwrap();

@@ -293,4 +293,5 @@ async fn random_workflows_end_as_the_model_says_on_nodes_that_die() {
         .one("SELECT count(*) FROM bugle.job j JOIN bugle.queue q ON q.id = j.queue WHERE q.name = 'steps'")
         .await;
     assert_eq!(left, 0, "no job is left behind");
+    crate::moved::compare_moved(&place, &Place::new().await, None).await;
 }

@@ -148,6 +148,7 @@ async fn check(place: &Place, run: RunId) {
     };
     assert_eq!(counters(&last), counters(&now));
     assert_eq!(said(&last), said(&now));
+    crate::moved::compare_moved(place, &Place::new().await, Some(&[run])).await;
 }
 
 async fn ends(place: &Place, run: RunId, states: &str) {

@@ -90,6 +90,8 @@ async fn cancelling_a_run_stops_what_runs_and_nothing_begins_any_more() {
     gated.open.add_permits(10); // had the handlers not been dropped they would end now
     let logged = "SELECT count(*) FROM bugle.flow_event WHERE cause = 'cancel' AND actor = 'Ann' AND why = 'no longer wanted'";
     assert_eq!(place.one::<i64>(logged).await, 4, "the run and its three steps");
+    let left = "SELECT count(*) FROM bugle.job";
+    until("whoever ran them ends their jobs", async || place.one::<i64>(left).await == 0).await;
     gated.stop().await;
     assert_eq!(place.states(run.id()).await, "a=cancelled b=cancelled c=cancelled");
 }

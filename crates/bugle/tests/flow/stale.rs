@@ -1,6 +1,7 @@
 //! Steps that are ready for long: an alarm when somebody could have taken them, and only then.
 use crate::fixture::{Place, SOON, until};
 use bugle::flow::{RunHandle, RunState, Step, StepWorker};
+use bugle::health::Level;
 use bugle::wake_engine::Options;
 use serde_json::json;
 use std::sync::Arc;
@@ -62,6 +63,13 @@ async fn a_step_that_no_ring_announced_and_the_heartbeat_found_is_stale() {
         }
     }
     assert_eq!(stale.get(), 1);
+    assert_eq!(place.bugle.flow().counters().stale.get(), 1);
+    until("the alarm is told", async || {
+        let health = place.bugle.health();
+        let fallback = health.checks.iter().find(|check| check.name == "fallback").unwrap();
+        fallback.level == Level::Degraded && fallback.reason.contains("found work that no ring had announced")
+    })
+    .await;
     stop.cancel();
     running.await.unwrap().unwrap();
 }

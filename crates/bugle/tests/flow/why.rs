@@ -121,6 +121,7 @@ async fn its_handler_has_put_it_off() {
         matches!(of(&said, "a").reason, Reason::PutOff { until } if until > said.now + Duration::from_mins(59))
     })
     .await;
+    assert_eq!(place.states(run).await, "a=waiting");
     crew.stop().await;
 }
 

@@ -84,7 +84,12 @@ async fn a_look_whose_session_is_ended_enters_and_is_repeated() {
 async fn a_node_without_its_listener_polls_at_the_pace_of_the_alert() {
     let place = Place::new().await;
     let proxy = place.proxy().await;
-    let bugle = place.node_with(Some(proxy.rewrite(place.db.connect_options())), quick).await;
+    // Longer than a listener waits before it tries again: each time that it fails is a reason to be on alert.
+    let stay = |options: &mut Options| {
+        quick(options);
+        options.times.alert_minimum = Duration::from_secs(3);
+    };
+    let bugle = place.node_with(Some(proxy.rewrite(place.db.connect_options())), stay).await;
     let mut worker = Running::on(&bugle, "q");
     place.asleep(&bugle, 1).await;
     let counters = node(&bugle).counters();

@@ -92,7 +92,7 @@ async fn a_heartbeat_that_finds_work_for_a_node_that_is_awake_is_no_alarm() {
     let bugle = place
         .node(|options| {
             options.times.heartbeat = Duration::from_millis(250);
-            // Awake from the second ring on: nobody rings for it, and it looks so rarely that the heartbeat is often first.
+            // Awake from the second fast ring on: nobody rings for it, and it looks so rarely that the heartbeat is often first.
             options.fast_rings = 2;
             options.times.linger = Duration::from_secs(2);
             options.times.linger_poll = Duration::from_millis(600);
@@ -101,9 +101,14 @@ async fn a_heartbeat_that_finds_work_for_a_node_that_is_awake_is_no_alarm() {
         .await;
     let mut worker = Running::on(&bugle, "q");
     place.asleep(&bugle, 1).await;
-    flow(&place, &bugle, &mut worker, Duration::from_secs(3)).await;
     let counters = node(&bugle).counters();
-    assert!(counters.seats_left.get() > 0, "it was awake");
+    until("it is awake", async || {
+        // At once: one must come while it is still busy with the other.
+        futures_util::future::join_all((0..8).map(|_| place.enqueue("q", 1))).await;
+        counters.seats_left.get() > 0
+    })
+    .await;
+    flow(&place, &bugle, &mut worker, Duration::from_secs(3)).await;
     assert_eq!((counters.fallback_hits.get(), counters.alerts.get()), (0, 0));
     worker.stop().await;
 }

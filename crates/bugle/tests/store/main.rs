@@ -1,6 +1,7 @@
 //! Jobs and migrations against a real PostgreSQL: each test has a schema of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests are tests
 
+mod begin;
 mod claim;
 mod connections;
 mod copy;

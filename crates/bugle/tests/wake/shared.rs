@@ -1,6 +1,7 @@
 //! Queues that share a bucket: one bell for both, and each node wants something else.
 use crate::fixture::{Place, until};
 use crate::node::{HOUR, Waiter, counters, status};
+use crate::pace::{counting, hurry};
 use bugle_wake::Why;
 
 /// Makes the queues `q2` to `q64` and `twin`, whose number is 64 more than that of `q`.
@@ -65,15 +66,12 @@ async fn a_busy_queue_that_keeps_the_node_awake_keeps_it_awake_for_its_neighbour
     twin(&p).await;
     let node = p.node_with(|options| options.wake.times.linger = HOUR).await;
     let neighbour = Waiter::on(&node, "twin").await;
-    for _ in 0..10 {
-        let busy = Waiter::on(&node, "q").await;
-        p.until_sentinel(&node).await;
-        p.push().await;
-        busy.job().await;
-    }
+    let (_, stop) = counting(&p, &node).await;
+    hurry(&p, &node).await;
     p.until_nobody_sits().await;
     let id = p.push_to("twin").await;
     assert_eq!(neighbour.job().await.id.0, id);
+    stop.cancel();
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod paused;
 mod rights;
 mod schema;
 mod server;
+mod stale;
 mod tables;
 mod workflows;
 
@@ -26,7 +27,7 @@ use sqlx::PgPool;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Check the database: settings, schema, indexes, dead rows, clocks, connections, locks, paused queues, rights
+/// Check the database: settings, schema, indexes, dead rows, clocks, connections, locks, paused queues, stale steps, rights
 ///
 /// Every finding is ok, warn or FAIL; what is not ok comes with its fix. It only reads. The exit code
 /// is 2 when something fails, else 0.
@@ -104,6 +105,7 @@ async fn examine(patient: &Patient<'_>) -> Vec<Finding> {
         note("partitions", tables::check_partitions(patient).await.map_err(Failure::from));
         note("locks", locks::check(patient).await.map_err(Failure::from));
         note("paused", paused::check(patient).await.map_err(Failure::from));
+        note("stale steps", stale::check(patient).await.map_err(Failure::from));
         note("rights", rights::check(patient).await.map_err(Failure::from));
         if patient.args.deep {
             note("deep", deep::check(patient).await.map_err(Failure::from));

@@ -56,7 +56,11 @@ pub(super) async fn check_partitions(patient: &Patient<'_>) -> Result<Vec<Findin
         .fetch_one(&patient.pool)
         .await?;
     let mut findings = vec![if days < 1 {
-        Finding::warn("partitions", "history or failure has no partition for tomorrow", fix.clone())
+        Finding::warn(
+            "partitions",
+            "history, failure or flow_event has no partition for tomorrow",
+            fix.clone(),
+        )
     } else {
         Finding::ok("partitions", format!("made for {days} days ahead"))
     }];

@@ -7,13 +7,18 @@ mod define;
 mod defs;
 mod drawing;
 mod events;
+mod export;
+mod import;
 mod ls;
 mod moment;
+mod route;
+mod settings;
 mod show;
 mod signal;
 mod start;
 mod step;
 mod step_words;
+mod steps;
 mod wait;
 mod why;
 mod why_words;
@@ -36,7 +41,10 @@ Examples:
   bugle flow why 42                                     what does it wait for?
   bugle flow signal approval:42 true                    tell it
   bugle flow dead                                       what went wrong?
-  bugle flow retry 42 pay --reason 'the bank is back'   try a step again")]
+  bugle flow export 42 > run.jsonl                      a run in a file, for `bugle flow import` elsewhere
+  bugle flow retry 42 pay --reason 'the bank is back'   try a step again
+  bugle flow steps pause --namespace shop               let no step of a namespace begin
+  bugle flow settings                                   how is each namespace run?")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -54,6 +62,8 @@ enum Command {
     Why(why::Args),
     Dead(dead::Args),
     Signal(signal::Args),
+    Export(export::Args),
+    Import(import::Args),
     /// End runs: nothing of them begins any more, and whoever runs a step is told to stop
     Cancel(change::Args),
     /// Let nothing of runs begin until they are resumed; what runs goes on and is settled
@@ -64,6 +74,15 @@ enum Command {
     Resolve(step::ResolveArgs),
     Skip(step::SkipArgs),
     Restart(step::RestartArgs),
+    Route(route::Args),
+    Steps(steps::Args),
+    Mode(settings::ModeArgs),
+    Set(settings::SetArgs),
+    /// List how workflows are run, namespace by namespace: wake mode, slots, pause
+    #[command(
+        after_help = "Example:\n  bugle flow settings -o json | jq '.[] | select(.effective.mode != \"hybrid\") | .namespace'"
+    )]
+    Settings,
 }
 
 /// Runs what was typed. Files and standard input are read before anybody connects.
@@ -73,6 +92,8 @@ pub(crate) async fn run(args: Args, global: &Global, output: Output) -> Result<E
         Command::Start(args) => start::run(&args, global, output).await,
         Command::Wait(args) => wait::run(&args, global, output).await,
         Command::Signal(args) => signal::run(&args, global, output).await,
+        Command::Import(args) => import::run(&args, global, output).await,
+        Command::Export(args) => on_flow(global, async |flow| export::run(&args, flow).await).await,
         Command::Resolve(args) => step::resolve(&args, global, output).await,
         Command::Defs(args) => on_flow(global, async |flow| defs::run(&args, flow, output).await).await,
         Command::Ls(args) => on_flow(global, async |flow| ls::run(&args, flow, output).await).await,
@@ -93,6 +114,16 @@ pub(crate) async fn run(args: Args, global: &Global, output: Output) -> Result<E
         Command::Restart(args) => {
             on_flow(global, async |flow| step::restart(&args, flow, output).await).await
         }
+        Command::Route(args) => on_flow(global, async |flow| route::run(&args, flow, output).await).await,
+        Command::Steps(args) => {
+            let namespace = global.namespace.as_str();
+            on_flow(global, async |flow| steps::run(&args, flow, namespace, output).await).await
+        }
+        Command::Mode(args) => {
+            on_flow(global, async |flow| settings::set_mode(&args, flow, output).await).await
+        }
+        Command::Set(args) => on_flow(global, async |flow| settings::set(&args, flow, output).await).await,
+        Command::Settings => on_flow(global, async |flow| settings::list(flow, output).await).await,
     }
 }
 

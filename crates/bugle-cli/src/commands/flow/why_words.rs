@@ -39,6 +39,9 @@ pub(super) fn sentence(wait: &StepWhy, why: &RunWhy) -> String {
         }
         Reason::Sleep { until } => format!("sleeps until {}", coming(*until, why.now)),
         Reason::RunPaused => "held back: the run is paused".to_owned(),
+        Reason::Limit { most, running } => {
+            format!("ready for {since}, but the namespace runs {running} of the {most} steps that it may")
+        }
         Reason::QueuePaused { queue } => format!("ready for {since}, but queue {queue} is paused"),
         Reason::NoWorker { queue } => {
             format!("ready for {since}, but nobody is seen who works on queue {queue}; start a worker for it")

@@ -6,6 +6,7 @@ mod definitions;
 mod lists;
 mod operate;
 mod runs;
+mod settings;
 mod settle;
 mod signals;
 mod view;
@@ -27,4 +28,5 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .merge(signals::routes())
         .merge(claim::routes())
         .merge(settle::routes())
+        .merge(settings::routes())
 }

@@ -19,7 +19,7 @@ fn one_holder((group, partition): Lane<'_>, history: &History<'_>, facts: &Facts
         if let Some(before) = held
             && claim.from < before.until
             && !is_given_up(before, claim, history)
-            && !facts.faults.may_be_lost(before.answered, claim.answered)
+            && !facts.faults.may_be_lost((before.invoked, before.answered), claim.answered)
         {
             let what =
                 format!("{} was handed {partition} of {group} while {} held it", claim.who, before.who);
@@ -51,7 +51,8 @@ fn fencing((group, partition): Lane<'_>, history: &History<'_>, facts: &Facts<'_
             continue;
         };
         let newer = history.claims[own + 1..].iter().find(|claim| {
-            claim.answered < ending.invoked && !facts.faults.may_be_lost(claim.answered, answered)
+            claim.answered < ending.invoked
+                && !facts.faults.may_be_lost((claim.invoked, claim.answered), answered)
         });
         if let Some(newer) = newer {
             let what =

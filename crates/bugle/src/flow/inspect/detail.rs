@@ -46,12 +46,12 @@ pub struct ElementCount {
 
 /// What the definition says of a step.
 #[derive(sqlx::FromRow)]
-pub(super) struct Defined {
-    pub(super) no: i16,
-    pub(super) name: String,
-    pub(super) kind: String,
-    pub(super) attempts: i16,
-    pub(super) parents: Vec<i16>,
+pub(in crate::flow) struct Defined {
+    pub(in crate::flow) no: i16,
+    pub(in crate::flow) name: String,
+    pub(in crate::flow) kind: String,
+    pub(in crate::flow) attempts: i16,
+    pub(in crate::flow) parents: Vec<i16>,
 }
 
 impl StepDetail {

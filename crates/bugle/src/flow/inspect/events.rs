@@ -4,10 +4,10 @@ use super::Mark;
 use crate::Error;
 use crate::flow::{Flow, RunId};
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One move of a run or of a step.
-#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
+#[derive(Debug, Clone, Serialize, Deserialize, sqlx::FromRow)]
 #[non_exhaustive]
 pub struct EventRow {
     /// When, by the database's clock.
@@ -22,7 +22,7 @@ pub struct EventRow {
     pub step: Option<String>,
     /// Raised by whatever makes its job a stranger's.
     pub epoch: i32,
-    /// What moved it: start, parents, claim, ack, fail, time, signal, items, deadline, cancel, pause, resume, retry, resolve, skip, restart or end.
+    /// What moved it: start, parents, claim, ack, fail, snooze, time, signal, items, deadline, cancel, pause, resume, release, retry, resolve, skip, restart or end.
     pub cause: String,
     /// The state that it was in; none: it was made.
     pub from_state: Option<String>,
@@ -45,6 +45,16 @@ impl EventRow {
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark { at: self.at, number: self.seq }
+    }
+
+    /// Did a person do it to a step?
+    pub(in crate::flow) fn is_by_hand(&self) -> bool {
+        self.no > 0 && ["retry", "resolve", "skip", "restart"].contains(&self.cause.as_str())
+    }
+
+    /// Is the step as if it had never begun from now on?
+    pub(in crate::flow) fn reopens(&self) -> bool {
+        self.is_by_hand() && self.to_state == "pending"
     }
 }
 

@@ -2,11 +2,12 @@
 
 mod dead;
 mod definitions;
-mod detail;
+pub(in crate::flow) mod detail;
 mod events;
 mod mark;
-mod replay;
+pub(in crate::flow) mod replay;
 mod runs;
+mod settings;
 mod why;
 
 pub use dead::{DeadDetail, DeadRun, FailedAttempt, FailedStep};
@@ -15,18 +16,18 @@ pub use detail::{ELEMENTS_SHOWN_MAX, ElementCount, RunDetail, StepDetail};
 pub use events::EventRow;
 pub use mark::Mark;
 pub use runs::{COUNT_MAX, RunFilter, RunRow, StateCount};
+pub use settings::{SettingRow, SettingValues};
 pub use why::{MissingParent, Reason, RunWhy, StepWhy};
 
 use super::Flow;
 use crate::Error;
+use crate::pg::begin_with;
 use sqlx::PgTransaction;
 
 impl Flow {
     /// A transaction in which everything is read as it was at one moment.
-    async fn one_moment(&self) -> Result<PgTransaction<'static>, Error> {
-        self.bugle
-            .pool()
-            .begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    pub(in crate::flow) async fn one_moment(&self) -> Result<PgTransaction<'static>, Error> {
+        begin_with(self.bugle.pool(), "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             .await
             .map_err(Error::connecting)
     }

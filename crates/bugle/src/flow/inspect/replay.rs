@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use sqlx::types::Json;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-type Outputs = HashMap<(i16, i32), Json<Box<RawValue>>>;
+pub(in crate::flow) type Outputs = HashMap<(i16, i32), Json<Box<RawValue>>>;
 
 /// In which order states are shown of which there is no room for all.
 const SHOWN_FIRST: [&str; 8] =
@@ -50,23 +50,34 @@ impl Flow {
 
 /// What a log says.
 fn replay(run: Run, defined: &[Defined], events: &[EventRow], outputs: &Outputs) -> RunDetail {
-    let mut replay = Replay { run, defined, steps: BTreeMap::new() };
-    replay.run.paused = false;
-    replay.run.started_at = None;
-    replay.run.ended_at = None;
+    let mut replay = Replay::new(run, defined);
     for event in events {
-        if event.no == 0 { replay.move_run(event) } else { replay.move_step(event, outputs) }
+        replay.apply(event, outputs);
     }
     replay.end()
 }
 
-struct Replay<'a> {
-    run: Run,
+/// A run and its steps, as far as the log has been read.
+pub(in crate::flow) struct Replay<'a> {
+    pub(in crate::flow) run: Run,
     defined: &'a [Defined],
-    steps: BTreeMap<(i16, i32), StepRow>,
+    pub(in crate::flow) steps: BTreeMap<(i16, i32), StepRow>,
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
+    /// Before its first event.
+    pub(in crate::flow) fn new(mut run: Run, defined: &'a [Defined]) -> Self {
+        run.paused = false;
+        run.started_at = None;
+        run.ended_at = None;
+        Self { run, defined, steps: BTreeMap::new() }
+    }
+
+    /// The next event.
+    pub(in crate::flow) fn apply(&mut self, event: &EventRow, outputs: &Outputs) {
+        if event.no == 0 { self.move_run(event) } else { self.move_step(event, outputs) }
+    }
+
     fn move_run(&mut self, event: &EventRow) {
         let run = &mut self.run;
         if let Ok(state) = event.to_state.parse::<RunState>() {
@@ -83,8 +94,7 @@ impl Replay<'_> {
     }
 
     fn move_step(&mut self, event: &EventRow, outputs: &Outputs) {
-        let by_hand = ["retry", "resolve", "skip", "restart"].contains(&event.cause.as_str());
-        let reopened = by_hand && event.to_state == "pending";
+        let (by_hand, reopened) = (event.is_by_hand(), event.reopens());
         if reopened {
             // Its elements are gone: when it begins again, there are others.
             self.steps.retain(|(no, idx), _| *no != event.no || *idx == 0);
@@ -99,18 +109,18 @@ impl Replay<'_> {
         row.due_at = event.due_at;
         row.why = why(event, &row.kind);
         match event.cause.as_str() {
-            "claim" | "ack" | "fail" | "pause" | "release" => row.attempt = event.attempt,
+            "claim" | "ack" | "fail" | "pause" | "release" | "snooze" => row.attempt = event.attempt,
             _ if by_hand => row.attempt = 0,
             _ => {}
         }
         match event.cause.as_str() {
-            "claim" | "ack" | "fail" | "pause" | "time" | "signal" | "resolve" | "skip" => {
+            "claim" | "ack" | "fail" | "snooze" | "pause" | "time" | "signal" | "resolve" | "skip" => {
                 row.worker.clone_from(&event.actor);
             }
             _ => {}
         }
         match event.cause.as_str() {
-            "claim" | "pause" | "resume" | "release" => {} // what went wrong last
+            "claim" | "pause" | "resume" | "release" | "snooze" => {} // what went wrong last
             "retry" if event.from_state.as_deref() == Some("waiting") => {}
             _ => row.message.clone_from(&event.message),
         }
@@ -122,8 +132,7 @@ impl Replay<'_> {
     }
 
     fn end(mut self) -> RunDetail {
-        let has_ended =
-            |row: &StepRow| ["succeeded", "failed", "skipped", "cancelled"].contains(&row.state.as_str());
+        let has_ended = |row: &StepRow| has_ended(&row.state);
         let steps = self.steps.values().filter(|row| row.idx == 0);
         let open: HashSet<i16> = steps.filter(|row| !has_ended(row)).map(|row| row.no).collect();
         let left = open.len();
@@ -144,6 +153,11 @@ impl Replay<'_> {
         let counts = counts.into_iter().map(|((no, state), n)| (no, COUNTED[state].to_owned(), n));
         RunDetail { run: self.run, steps: detail::gather(shown(rows), counts.collect(), self.defined) }
     }
+}
+
+/// Is it one of the states in which a step has ended?
+pub(in crate::flow) fn has_ended(state: &str) -> bool {
+    ["succeeded", "failed", "skipped", "cancelled"].contains(&state)
 }
 
 /// Of each map as many elements as there is room for, as `show_steps.sql` chooses them.

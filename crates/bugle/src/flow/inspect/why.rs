@@ -46,7 +46,7 @@ pub struct StepWhy {
     pub reason: Reason,
 }
 
-/// What a step waits for. A limit that it would exceed is to be another one.
+/// What a step waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -97,6 +97,13 @@ pub enum Reason {
     QueuePaused {
         /// The queue.
         queue: String,
+    },
+    /// That a step of the namespace ends: no more may run at once.
+    Limit {
+        /// How many may.
+        most: i32,
+        /// How many do, on all nodes.
+        running: i32,
     },
     /// A worker: it could be claimed, and nobody is seen who works on its queue.
     NoWorker {
@@ -171,7 +178,8 @@ struct Standing {
     workers: Option<Vec<String>>,
     is_held: Option<bool>,
     lease_until: Option<DateTime<Utc>>,
-    put_off_until: Option<DateTime<Utc>>,
+    limit_most: Option<i32>,
+    limit_held: Option<i32>,
     items_left: i32,
     items_failed: i32,
     now: DateTime<Utc>,
@@ -237,9 +245,6 @@ fn reason(row: &Standing, run_paused: bool, queues: &HashMap<String, QueueDetail
             attempt: row.attempt,
             attempts: row.attempts,
         },
-        ("running", ..) if row.put_off_until.is_some_and(|until| until > row.now) => {
-            Reason::PutOff { until: row.put_off_until.unwrap_or(row.now) }
-        }
         ("running", ..) => Reason::LeaseEnded { workers: workers(), queue: row.queue.clone() },
         ("waiting", Some("paused"), _) => Reason::RunPaused,
         ("waiting", Some("map"), _) => Reason::Elements { left: row.items_left, failed: row.items_failed },
@@ -247,6 +252,7 @@ fn reason(row: &Standing, run_paused: bool, queues: &HashMap<String, QueueDetail
             Reason::Signal { key: row.signal_key.clone().unwrap_or_default(), until }
         }
         ("waiting", Some("sleep"), Some(until)) => Reason::Sleep { until },
+        ("waiting", Some("snoozed"), Some(until)) if until > row.now => Reason::PutOff { until },
         ("waiting", _, Some(until)) if until > row.now => Reason::Backoff {
             until,
             attempt: row.attempt,
@@ -265,6 +271,10 @@ fn claimable(row: &Standing, queue: Option<&QueueDetail>) -> Reason {
     let since = row.due_at.unwrap_or(row.since);
     match queue {
         Some(queue) if queue.row.paused => Reason::QueuePaused { queue: name },
+        _ if row.limit_most.is_some_and(|most| row.limit_held >= Some(most)) => Reason::Limit {
+            most: row.limit_most.unwrap_or_default(),
+            running: row.limit_held.unwrap_or_default(),
+        },
         Some(queue) if !is_nobody_seen(queue, Some(since)) => Reason::Unclaimed {
             queue: name,
             ready: queue.row.ready,

@@ -6,7 +6,7 @@ JOIN bugle.namespace n ON n.id = r.namespace
 JOIN bugle.flow_event e ON e.run = r.id
 LEFT JOIN bugle.definition_step d ON d.definition = r.definition AND d.no = e.no
 WHERE r.id = $1 AND n.name = $2
-  AND e.at >= r.created_at AND e.at <= coalesce($3, 'infinity'::timestamptz)
+  AND (e.filed_at >= r.created_at OR e.filed_at = '-infinity') AND e.at <= coalesce($3, 'infinity'::timestamptz)
   AND (e.at, e.seq) > (coalesce($4, '-infinity'::timestamptz), coalesce($5::bigint, 0))
 ORDER BY e.at, e.seq
 LIMIT $6;

@@ -27,7 +27,7 @@ WITH asked AS MATERIALIZED (
   CROSS JOIN generate_series(0, 3) AS l (lane)
   CROSS JOIN LATERAL (
     SELECT * FROM (
-      SELECT k.*, CASE WHEN bugle.is_passed(ROW(a.queue, a.gen, a.px, a.pid, a.pend, a.claimed, a.paused)::bugle.cursor, k.lane, k.x, k.id) THEN 'leased' ELSE 'ready' END AS state
+      SELECT k.*, CASE WHEN bugle.is_passed(ROW(a.queue, a.gen, a.px, a.pid, a.pend, a.claimed, a.paused, a.claim_limit)::bugle.cursor, k.lane, k.x, k.id) THEN 'leased' ELSE 'ready' END AS state
       FROM bugle.job k
       WHERE k.queue = a.queue AND k.lane = l.lane AND (k.x, k.id) <= (a.px[l.lane + 1], a.pid[l.lane + 1]) AND ($4::text IS NULL OR k.kind = $4)
     ) s

@@ -20,7 +20,7 @@ WITH seen AS MATERIALIZED (
     ) k
     LIMIT 2
   ) j ON true
-  WHERE NOT c.paused AND pg_snapshot_xmax(pg_current_snapshot())::text::bigint > greatest(c.px[1], c.px[2], c.px[3], c.px[4])
+  WHERE NOT c.paused AND c.claim_limit IS NULL AND pg_snapshot_xmax(pg_current_snapshot())::text::bigint > greatest(c.px[1], c.px[2], c.px[3], c.px[4])
     -- Of the transactions that the cursor waits for none has left a job. LIMIT keeps the planner from reading the whole queue for a join.
     AND NOT EXISTS (
       SELECT FROM unnest(c.pend) AS p

@@ -77,7 +77,7 @@ impl Ctx {
     /// # impl bugle::Job for Pay { const KIND: &'static str = "pay"; }
     /// # use bugle::{Ctx, Shared};
     /// async fn pay(job: Pay, pool: Shared<sqlx::PgPool>, ctx: Ctx) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    ///     let mut tx = pool.begin().await?;
+    ///     let mut tx = bugle::pg::begin(&pool).await?; // not the pool's own: a handler may be interrupted here
     ///     sqlx::query("UPDATE account SET balance = balance + $2 WHERE id = $1")
     ///         .bind(job.account).bind(job.amount).execute(&mut *tx).await?;
     ///     ctx.complete_in(&mut tx).await?;

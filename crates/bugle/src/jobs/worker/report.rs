@@ -67,6 +67,19 @@ impl Report {
         Self { receipt, ran: Duration::ZERO, fate, place: None }
     }
 
+    /// A step may be none of its job's any more while the job is still ours: cancelled, restarted, or its run removed. Nobody else ends the job then, and its
+    /// lease must not be closed over it. A failure ends a job that carries nothing, changes nothing where the lease was lost, and would harm no step.
+    pub(super) fn end_stranger(&mut self) {
+        if matches!(self.fate, Fate::Gone) {
+            self.fate = Fate::Failed(Failure {
+                receipt: self.receipt,
+                code: "stopped".to_owned(),
+                message: "its worker was told that it is not to be run any more".to_owned(),
+                retry_in: Some(Duration::ZERO),
+            });
+        }
+    }
+
     /// With the place that the job had.
     pub(super) fn in_place(self, place: Option<Place>) -> Self {
         Self { place, ..self }

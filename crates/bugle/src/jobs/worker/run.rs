@@ -15,6 +15,7 @@ use crate::Error;
 use crate::jobs::claim::check_lease;
 use crate::jobs::source::Want;
 use crate::jobs::{Backoff, Claimed, Look, Queue};
+use crate::pg::watched;
 use bugle_wake::{Intention, Number};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -137,9 +138,9 @@ impl Runner {
     fn start(&self, look: Look) {
         self.crew.counters.claims.one();
         let stops = self.leases.open(&look);
-        let was_open_for = self.slots.was_open_for();
+        let given = self.slots.given();
         for (mut job, stop) in look.jobs.into_iter().zip(stops.each) {
-            job.was_open_for = was_open_for;
+            job.given = given;
             let (crew, lost) = (self.crew.clone(), stops.lost.clone());
             match Lost::of(&job).map(|lost| crew.scope.queue.bugle.company().admit(lost)) {
                 None => self.tasks.spawn(async move { crew.run(job, stop, lost, None).await }),
@@ -218,7 +219,7 @@ impl Crew {
         let timeout = known.timeout().or(self.timeout);
         let end = tokio::select! {
             biased; // the handler first: most end at once, and nothing need be set up for the others
-            verdict = known.run(job, &ctx) => End::Verdict(verdict),
+            verdict = watched(known.run(job, &ctx)) => End::Verdict(verdict),
             () = ctx.stopped() => if lost.is_cancelled() { End::Lost } else { End::Cancelled },
             () = self.interrupt.cancelled() => End::Verdict(Verdict::Release),
             time = up(timeout) => End::TimeUp(time),

@@ -163,6 +163,9 @@ impl Settler {
         if !again.is_empty() {
             self.settle_free(again, &mut held, &mut lent).await;
         }
+        if self.queue.carries_steps() {
+            batch.iter_mut().for_each(Report::end_stranger);
+        }
         let (parts, gone) = Part::divide(batch);
         self.leases.settle(&gone, &[], true);
         if parts.is_empty() {
@@ -221,6 +224,7 @@ impl Settler {
             // After an unknown outcome rows may be gone that this call would count: leave the lease to its end.
             closing.claims = if jobs.doubtful { Vec::new() } else { self.leases.closed_by(&receipts) };
             closing.whole = attempt == 1;
+            self.queue.bugle.is_there().await;
             let answer = tokio::time::timeout(ANSWER_WITHIN, self.send(&jobs.part, &closing, lent)).await;
             let error = match answer.unwrap_or_else(|_| Err(Error::timed_out())) {
                 Ok(ended) => {
@@ -251,6 +255,7 @@ impl Settler {
                 continue;
             }
             jobs.doubtful |= error.outcome() == Outcome::Unknown;
+            self.queue.bugle.suspect(&error);
             tracing::warn!(%error, attempt, jobs = receipts.len(), "jobs could not be settled, trying again");
             let pause = Duration::from_millis(50) * 2_u32.pow(attempt.min(7));
             tokio::time::sleep(pause.min(PAUSE_MAX)).await;

@@ -2,7 +2,8 @@
 
 use super::{Error, File, Policy, Set, Status, ledger};
 use crate::name::SchemaName;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool};
+use crate::pg::connect::use_read_committed;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -22,11 +23,14 @@ impl Set {
 
     /// Applies what is missing and returns how many files that was.
     pub async fn up(&self, pool: &PgPool, schema: &SchemaName) -> Result<usize, Error> {
-        // Detached from the pool: an error drops the session, and with it the lock.
-        let mut session = pool.acquire().await?.detach();
-        if self.missing(&mut session, schema).await? == 0 {
+        if self.missing(&mut *pool.acquire().await?, schema).await? == 0 {
             return Ok(0);
         }
+        // Outside the pool: an error drops the session, and with it the lock. Its statements are not logged: where they take more than a second, which is no
+        // wonder, all files would be printed as a warning.
+        let quiet = pool.connect_options().as_ref().clone().disable_statement_logging();
+        let mut session = PgConnection::connect_with(&quiet).await?;
+        use_read_committed(&mut session).await?;
         lock(&mut session, schema).await?;
         let is_new = !ledger::exists(&mut session, schema).await?;
         if is_new {

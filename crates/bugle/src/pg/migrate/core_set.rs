@@ -45,6 +45,8 @@ pub static CORE: Set = Set {
         29 "0029" "inspect_flow",
         30 "0030" "work_steps",
         31 "0031" "coordinate",
+        32 "0032" "limit_and_route",
+        33 "0033" "keep_flow",
     ],
     next: "run `bugle migrate up`",
 };

@@ -2,12 +2,12 @@
 
 use crate::access::refuse_stranger;
 use crate::app::App;
-use crate::metrics::{Kind, Text};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use bugle::wake_engine::{Count, Histogram};
+use bugle::metrics::{Kind, Text};
+use bugle::wake_engine::{Count, Gauge, Histogram};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
@@ -39,33 +39,6 @@ struct Route {
 struct Answers {
     classes: [Count; CLASSES.len()],
     times: Histogram,
-}
-
-/// A number that rises and falls.
-#[derive(Debug, Default)]
-struct Gauge {
-    up: Count,
-    down: Count,
-}
-
-/// Falls when it is dropped: also for a client that has gone.
-struct Raised<'m>(&'m Gauge);
-
-impl Gauge {
-    fn raise(&self) -> Raised<'_> {
-        self.up.one();
-        Raised(self)
-    }
-
-    fn get(&self) -> u64 {
-        self.up.get().saturating_sub(self.down.get())
-    }
-}
-
-impl Drop for Raised<'_> {
-    fn drop(&mut self) {
-        self.0.down.one();
-    }
 }
 
 /// Lets in whoever may come in at all, and counts every request, by its route rather than its path: names of queues are no labels of these. One for both:

@@ -1,29 +1,32 @@
 //! Prometheus' text format, version 0.0.4.
 
-use bugle::wake_engine::Histogram;
+use bugle_wake::Histogram;
 use std::fmt::{Display, Write as _};
 
 /// The media type of the format.
-pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What a family of samples is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A number that only grows.
     Counter,
+    /// A number that rises and falls.
     Gauge,
+    /// Times.
     Histogram,
 }
 
 /// A text that grows family by family.
 #[derive(Debug, Default)]
-pub(crate) struct Text {
+pub struct Text {
     text: String,
     family: String,
 }
 
 impl Text {
     /// Begins a family: the samples that follow are of it.
-    pub(crate) fn family(&mut self, name: &str, kind: Kind, help: &str) {
+    pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -34,12 +37,13 @@ impl Text {
         let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    pub(crate) fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+    /// A value, with labels that tell it from others of its family.
+    pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         self.line("", labels, None, value);
     }
 
     /// A histogram, left out while it is empty. Its bounds are powers of two of a microsecond.
-    pub(crate) fn histogram(&mut self, labels: &[(&str, &str)], times: &Histogram) {
+    pub fn histogram(&mut self, labels: &[(&str, &str)], times: &Histogram) {
         let times = times.read();
         if times.count == 0 {
             return;
@@ -65,7 +69,8 @@ impl Text {
     }
 
     /// The text.
-    pub(crate) fn finish(self) -> String {
+    #[must_use]
+    pub fn finish(self) -> String {
         self.text
     }
 }
